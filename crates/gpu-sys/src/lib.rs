@@ -1,2 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Placeholder.
+//! The FFI of metrale, and all of it: the CUDA driver's entry points, found by
+//! name at run time.
+//!
+//! Invariants: nothing here links against a CUDA library, nothing panics, and
+//! a status is the `u32` that the driver returned.
+#![deny(missing_docs)]
+
+pub mod cuda;
