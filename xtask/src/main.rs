@@ -1,3 +1,50 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tasks.
-fn main() {}
+//! The workspace's tasks: `cargo xtask <task>`; `--help` lists them.
+//!
+//! Exit codes: 0 done, 1 a task failed, 2 the command line was wrong. `demo`
+//! becomes the replay binary, so its exit code is that binary's.
+
+mod cargo;
+mod ci;
+mod demo;
+mod error;
+mod flags;
+mod loom;
+mod outside;
+mod sim;
+mod test;
+mod tidy;
+mod traces;
+
+use error::Result;
+use flags::{XtaskCmd, parse};
+
+fn main() {
+    let cmd = match parse(std::env::args_os().skip(1).collect()) {
+        Ok(cmd) => cmd,
+        Err(err) if err.is_help() => err.exit(),
+        Err(err) => {
+            eprintln!("xtask: {err} (`cargo xtask --help` lists the tasks)");
+            std::process::exit(2);
+        }
+    };
+    if let Err(err) = run(cmd) {
+        eprintln!("xtask: {err}");
+        std::process::exit(1);
+    }
+}
+
+fn run(cmd: XtaskCmd) -> Result<()> {
+    match cmd {
+        XtaskCmd::Sim(_) => {
+            println!("{}", sim::build()?.display());
+            Ok(())
+        }
+        XtaskCmd::Demo(flags) => Err(demo::exec(&flags.args)),
+        XtaskCmd::Test(flags) => test::run(&flags.args),
+        XtaskCmd::Loom(flags) => loom::run(&flags.args),
+        XtaskCmd::Tidy(_) => tidy::run(),
+        XtaskCmd::Outside(_) => outside::run(),
+        XtaskCmd::Ci(_) => ci::run(),
+    }
+}

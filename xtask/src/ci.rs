@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Everything that a change must pass, in order; the first failure ends it. Each
+//! step has a headline with its name and ends in the closing table with its time.
+
+use std::{
+    ffi::OsString,
+    fs,
+    time::{Duration, Instant},
+};
+
+use xshell::{Shell, cmd};
+
+use crate::{
+    cargo, demo,
+    error::{Context, Error, Result},
+    loom, outside, test, tidy, traces,
+};
+
+type Step = (&'static str, fn() -> Result<()>);
+
+const STEPS: &[Step] = &[
+    ("format", format),
+    ("clippy", clippy),
+    ("docs", docs),
+    ("tidy", tidy::run),
+    ("test", || test::run(&[])),
+    ("outside", outside::run),
+    ("loom", || loom::run(&[])),
+    ("demo", smoke),
+];
+
+/// Runs every step, then prints the table.
+pub(crate) fn run() -> Result<()> {
+    // Asked here too, so that a missing folder is told at once.
+    traces::find(cargo::root())?;
+    let (times, result) = run_steps(STEPS);
+    println!("\n{}", table(STEPS, &times, result.is_err()));
+    result
+}
+
+/// The times of the steps that ran, the failed one included, and how it ended.
+fn run_steps(steps: &[Step]) -> (Vec<Duration>, Result<()>) {
+    let mut times = Vec::new();
+    for (step, body) in steps {
+        println!("\n=== {step} ===");
+        let start = Instant::now();
+        let result = body();
+        times.push(start.elapsed());
+        if let Err(source) = result {
+            let source = Box::new(source);
+            return (times, Err(Error::Step { step, source }));
+        }
+        println!("=== {step}: ok, {:.1} s ===", start.elapsed().as_secs_f64());
+    }
+    (times, Ok(()))
+}
+
+fn table(steps: &[Step], times: &[Duration], failed: bool) -> String {
+    let row = |(at, (step, _)): (usize, &Step)| {
+        let time = times.get(at).map(Duration::as_secs_f64);
+        let last = at + 1 == times.len();
+        match time {
+            None => format!("{step:<10}{:>8}  not run", "-"),
+            Some(time) if failed && last => format!("{step:<10}{time:>8.1}  FAILED"),
+            Some(time) => format!("{step:<10}{time:>8.1}  ok"),
+        }
+    };
+    let rows: Vec<String> = steps.iter().enumerate().map(row).collect();
+    let total: f64 = times.iter().map(Duration::as_secs_f64).sum();
+    let (step, seconds) = ("step", "seconds");
+    format!(
+        "{step:<10}{seconds:>8}\n{}\n{:<10}{total:>8.1}",
+        rows.join("\n"),
+        "total"
+    )
+}
+
+fn shell() -> Result<Shell> {
+    let sh = Shell::new()?;
+    sh.change_dir(cargo::root());
+    Ok(sh)
+}
+
+fn format() -> Result<()> {
+    let (sh, cargo) = (shell()?, cargo::program());
+    Ok(cmd!(sh, "{cargo} fmt --all --check").run()?)
+}
+
+fn clippy() -> Result<()> {
+    let (sh, cargo) = (shell()?, cargo::program());
+    for features in std::iter::once(&["--workspace"][..]).chain(test::MORE_FEATURES.iter().copied())
+    {
+        cmd!(
+            sh,
+            "{cargo} clippy --all-targets {features...} -- -D warnings"
+        )
+        .run()?;
+    }
+    Ok(())
+}
+
+fn docs() -> Result<()> {
+    let (sh, cargo) = (shell()?, cargo::program());
+    cmd!(sh, "{cargo} doc --no-deps --workspace")
+        .env("RUSTDOCFLAGS", "-D warnings")
+        .run()?;
+    Ok(())
+}
+
+/// The demo runs at both ends of sampling, and its report is a JSON object.
+fn smoke() -> Result<()> {
+    let folder = tempfile::tempdir().context(|| "make a temporary folder".to_owned())?;
+    let report = folder.path().join("report.json");
+    demo_ok(&["--every".into(), "1".into()])?;
+    let args = [
+        "--every".into(),
+        "64".into(),
+        "--json".into(),
+        report.clone().into(),
+    ];
+    demo_ok(&args)?;
+    let json = fs::read_to_string(&report).context(|| format!("read {}", report.display()))?;
+    if json.trim_start().starts_with('{') && json.trim_end().ends_with('}') {
+        Ok(())
+    } else {
+        Err(Error::Report(report))
+    }
+}
+
+fn demo_ok(args: &[OsString]) -> Result<()> {
+    let words: Vec<_> = args.iter().map(|arg| arg.to_string_lossy()).collect();
+    let words = words.join(" ");
+    println!("$ demo {words}");
+    let mut command = demo::command(args)?;
+    let status = command.status().context(|| format!("run demo {words}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        let args = words;
+        Err(Error::Demo { args, status })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stops_at_the_first_failure_and_says_so() {
+        let steps: &[Step] = &[
+            ("one", || Ok(())),
+            ("two", || Err(Error::NoModels)),
+            ("three", || panic!("must not run")),
+        ];
+        let (times, result) = run_steps(steps);
+        assert_eq!(times.len(), 2);
+        let err = result.expect_err("two fails").to_string();
+        assert!(err.starts_with("step `two` failed: "), "{err}");
+        let table = table(steps, &times, true);
+        let ends: Vec<_> = table.lines().skip(1).take(3).map(|l| &l[20..]).collect();
+        assert_eq!(ends, ["ok", "FAILED", "not run"]);
+    }
+}

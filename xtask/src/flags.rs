@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line.
+//!
+//! Everything after `demo` belongs to the replay binary, `--help` included.
+
+use std::ffi::OsString;
+
+xflags::xflags! {
+    /// Tasks of the metrale workspace.
+    cmd xtask {
+        /// Serve a workload on the simulated driver (or a GPU) and print what it
+        /// took. All arguments go to metrale-replay; try `demo --help`.
+        cmd demo {
+            /// Arguments of metrale-replay.
+            repeated args: OsString
+        }
+        /// Run all tests; arguments after `--` go to the test runner.
+        cmd test {
+            /// Arguments of the test runner.
+            repeated args: OsString
+        }
+        /// Model-check the production sources; LOOM_MAX_PREEMPTIONS (default 3)
+        /// bounds the search. Arguments after `--` go to the test runner.
+        cmd loom {
+            /// Arguments of the test runner: names select models.
+            repeated args: OsString
+        }
+        /// Check the house rules: layers, SPDX lines, SAFETY comments, links.
+        cmd tidy {}
+        /// Build the README's example as a crate outside the workspace, for each
+        /// CUDA version that is promised.
+        cmd outside {}
+        /// Everything that a change must pass, in order.
+        cmd ci {}
+        /// Build the simulated driver and print its folder, for use as
+        /// METRALE_SIM_DIR.
+        cmd sim {}
+    }
+}
+
+/// Parses the command line without the program's name.
+pub(crate) fn parse(mut args: Vec<OsString>) -> xflags::Result<XtaskCmd> {
+    if args.first().is_some_and(|arg| arg == "demo") {
+        // After `--` xflags takes everything as it is.
+        args.insert(1, "--".into());
+    }
+    Ok(Xtask::from_vec(args)?.subcommand)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(words: &str) -> Vec<OsString> {
+        words.split_whitespace().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn demo_takes_every_argument_unchanged() {
+        for words in ["--help", "--every 1 --json x", "-- --every", "-h ci tidy"] {
+            match parse(args(&format!("demo {words}"))) {
+                Ok(XtaskCmd::Demo(flags)) => assert_eq!(flags.args, args(words), "{words}"),
+                other => panic!("demo {words}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn runner_arguments_follow_two_dashes() {
+        match parse(args("test -- --no-capture name")) {
+            Ok(XtaskCmd::Test(flags)) => assert_eq!(flags.args, args("--no-capture name")),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_is_refused_in_one_line() {
+        for words in ["", "nonsense", "tidy --nonsense", "--nonsense", "ci extra"] {
+            let err = parse(args(words)).expect_err(words);
+            assert!(!err.is_help(), "{words}");
+            assert_eq!(err.to_string().lines().count(), 1, "{words}: {err}");
+        }
+    }
+
+    #[test]
+    fn help_names_every_task() {
+        let help = parse(args("--help")).expect_err("help");
+        assert!(help.is_help());
+        for task in ["demo", "test", "loom", "tidy", "outside", "ci", "sim"] {
+            assert!(help.to_string().contains(task), "{task} in {help}");
+        }
+    }
+}

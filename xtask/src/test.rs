@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! All tests of the default members, in every feature set that is promised, and
+//! the doctests. What is skipped is printed.
+
+use std::ffi::OsString;
+
+use xshell::{Shell, cmd};
+
+use crate::{
+    cargo,
+    error::Result,
+    sim,
+    traces::{self, Traces},
+};
+
+/// Feature sets besides the default one, as cargo's arguments.
+pub(crate) const MORE_FEATURES: &[&[&str]] =
+    &[&["--package", "metrale-gpu-runtime", "--no-default-features"]];
+
+/// Runs the tests; `args` go to the test runner.
+pub(crate) fn run(args: &[OsString]) -> Result<()> {
+    let traces = traces::find(cargo::root())?;
+    let sh = Shell::new()?;
+    sh.change_dir(cargo::root());
+    sh.set_var(sim::VAR, sim::build()?);
+    match traces {
+        Traces::At(folder) => sh.set_var(traces::VAR, folder),
+        Traces::Skipped(why) => println!("skipped: tests on recorded traces ({why})"),
+    }
+    let cargo = cargo::program();
+    let nextest = cargo::has_nextest();
+    if !nextest {
+        println!("skipped: nextest (not installed); `cargo test` runs the tests");
+    }
+    for features in std::iter::once(&[][..]).chain(MORE_FEATURES.iter().copied()) {
+        if nextest {
+            // A name given in `args` must match in the default set, not in each.
+            let none = if features.is_empty() { "fail" } else { "pass" };
+            cmd!(
+                sh,
+                "{cargo} nextest run --no-tests={none} {features...} {args...}"
+            )
+            .run()?;
+        } else {
+            cmd!(
+                sh,
+                "{cargo} test --lib --bins --tests {features...} {args...}"
+            )
+            .run()?;
+        }
+    }
+    cmd!(sh, "{cargo} test --doc").run()?;
+    Ok(())
+}
