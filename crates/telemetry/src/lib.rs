@@ -1,2 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Placeholder.
+//! The core of metrale: span ring, instruments, levels and sampling. It knows
+//! no CUDA and runs anywhere.
+//!
+//! Invariants: no unsafe code; a hot-path call takes no lock, allocates
+//! nothing and logs nothing; nothing is lost without being counted.
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod instrument;
+pub mod kernel;
+mod sync;
+
+mod level;
+mod sampling;
+mod telemetry;
+
+pub use level::{Level, UnknownLevel};
+pub use sampling::Sampling;
+#[cfg(not(metrale_loom))]
+pub use telemetry::global;
+pub use telemetry::{ConfigError, Step, Telemetry, TelemetryConfig};

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Counters and histograms that a serving thread may touch on its hot path:
+//! one relaxed read-modify-write each, no lock, no allocation, `const`, fixed
+//! size.
+
+mod buckets;
+mod histogram;
+mod packed;
+
+pub use buckets::{BUCKETS, SCHEMA, bucket_index, bucket_upper_ns};
+pub use histogram::{Bucket, HistogramSnapshot, NanosHistogram};
+pub use packed::PackedCells;
+
+use crate::sync::Ordering;
+use crate::sync::relaxed::AtomicU64;
+
+/// A count of events since the process started. It wraps at 2^64.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// A counter at zero.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Adds `n`.
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// The count now.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}

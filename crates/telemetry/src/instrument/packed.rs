@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Cells whose count and sum share one word, so that an observation is one
+//! read-modify-write and the two can never disagree.
+//!
+//! Rules:
+//!
+//! 1. A cell holds `count << COUNT_SHIFT | sum` of what was observed since its
+//!    last fold. An observer adds `1 << COUNT_SHIFT | ns` in one step.
+//! 2. An observer that sees the top bit of either field set *folds*: it moves
+//!    the cell's content into the wide pair beside it. `started` and `done`
+//!    bracket every fold, of any cell.
+//! 3. A reader's copy is exact if no fold was under way when it began
+//!    (`done == started`) and none began while it read (`started` unchanged).
+//! 4. Observers and folders never wait. A reader tries again while folds
+//!    interfere: a fold happens once in 2^15 observations of a cell.
+//!
+//! Overflow: a field has as much room above its fold bit as below it. With
+//! values under 2^37 ns, 1,024 threads may observe between a fold bit being set
+//! and the fold, and the sum stays under 2^48; larger values must use
+//! [`PackedCells::add_wide`].
+
+use crate::sync::{AtomicU64, Ordering, array_of, const_fn, fence, spin_loop};
+
+/// Bits below the count. The checker gets a two-bit count, so that its handful
+/// of observations reaches a fold.
+const COUNT_SHIFT: u32 = if cfg!(metrale_loom) { 62 } else { 48 };
+const SUM_MASK: u64 = (1 << COUNT_SHIFT) - 1;
+const FOLD: u64 = (1 << 63) | (1 << (COUNT_SHIFT - 1));
+
+/// How often a reader tries for an exact copy. A folder needs a few
+/// nanoseconds; only a thread suspended inside a fold outlasts this.
+const READ_TRIES: usize = if cfg!(metrale_loom) { 2 } else { 10_000 };
+/// Tries before the reader gives its core to a suspended folder.
+const SPIN_TRIES: usize = 64;
+
+#[derive(Debug)]
+struct Wide {
+    count: AtomicU64,
+    sum: AtomicU64,
+}
+
+/// `N` one-word cells of count and nanosecond sum, with their wide totals.
+#[derive(Debug)]
+pub struct PackedCells<const N: usize> {
+    cells: [AtomicU64; N],
+    started: AtomicU64,
+    done: AtomicU64,
+    wide: [Wide; N],
+}
+
+impl<const N: usize> PackedCells<N> {
+    const_fn! {
+        /// All cells at zero.
+        #[must_use]
+        pub const fn new() -> Self {
+            Self {
+                cells: array_of!(AtomicU64::new(0)),
+                started: AtomicU64::new(0),
+                done: AtomicU64::new(0),
+                wide: array_of!(Wide { count: AtomicU64::new(0), sum: AtomicU64::new(0) }),
+            }
+        }
+    }
+
+    /// Adds one observation of `ns` to cell `index`; `ns` is under 2^37.
+    #[inline]
+    pub fn add(&self, index: usize, ns: u64) {
+        let Some(cell) = self.cells.get(index) else {
+            return;
+        };
+        let one = (1 << COUNT_SHIFT) | ns;
+        let now = cell.fetch_add(one, Ordering::Relaxed).wrapping_add(one);
+        if now & FOLD != 0 {
+            self.fold(index);
+        }
+    }
+
+    /// Adds one observation of any size, past the cell and its field widths.
+    #[cold]
+    pub fn add_wide(&self, index: usize, ns: u64) {
+        if let Some(wide) = self.wide.get(index) {
+            self.folding(|| add_to(wide, 1, ns));
+        }
+    }
+
+    #[cold]
+    fn fold(&self, index: usize) {
+        let (Some(cell), Some(wide)) = (self.cells.get(index), self.wide.get(index)) else {
+            return;
+        };
+        self.folding(|| {
+            // Acquire and Release: a reader that sees the emptied cell, or any
+            // later sum built on it, also sees `started` moved.
+            let content = cell.swap(0, Ordering::AcqRel);
+            add_to(wide, content >> COUNT_SHIFT, content & SUM_MASK);
+        });
+    }
+
+    fn folding(&self, work: impl FnOnce()) {
+        // AcqRel: the writes of `work` stay behind it (partner: the reader's
+        // loads of cell and wide, which carry this increment to its re-check).
+        self.started.fetch_add(1, Ordering::AcqRel);
+        work();
+        // Release: a reader that counts this fold as done sees what it wrote.
+        self.done.fetch_add(1, Ordering::Release);
+    }
+
+    /// Reads every cell as (count, sum in ns) into `visit`, in order. `true`:
+    /// one consistent moment. `false`, only while a thread stays suspended
+    /// inside a fold: what was read may miss or repeat that fold's content.
+    pub fn read(&self, mut visit: impl FnMut(usize, u64, u64)) -> bool {
+        let mut copy = [(0u64, 0u64); N];
+        let mut exact = false;
+        for attempt in 0..READ_TRIES {
+            exact = self.try_copy(&mut copy);
+            if exact {
+                break;
+            }
+            if attempt < SPIN_TRIES {
+                spin_loop();
+            } else {
+                std::thread::sleep(std::time::Duration::from_micros(50));
+            }
+        }
+        for (index, (count, sum)) in copy.into_iter().enumerate() {
+            visit(index, count, sum);
+        }
+        exact
+    }
+
+    fn try_copy(&self, copy: &mut [(u64, u64); N]) -> bool {
+        // Acquire: the writes of every fold counted here are in the copy.
+        let done = self.done.load(Ordering::Acquire);
+        let started = self.started.load(Ordering::Acquire);
+        for ((cell, wide), out) in self.cells.iter().zip(&self.wide).zip(copy.iter_mut()) {
+            // Acquire on both: content of a fold that began after `started`
+            // was read brings that fold's increment to the re-check below.
+            let content = cell.load(Ordering::Acquire);
+            let count = wide.count.load(Ordering::Acquire);
+            let sum = wide.sum.load(Ordering::Acquire);
+            *out = (
+                count.wrapping_add(content >> COUNT_SHIFT),
+                sum.wrapping_add(content & SUM_MASK),
+            );
+        }
+        // Keeps the re-check behind the loads above.
+        fence(Ordering::Acquire);
+        done == started && self.started.load(Ordering::Relaxed) == started
+    }
+}
+
+impl<const N: usize> Default for PackedCells<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn add_to(wide: &Wide, count: u64, sum: u64) {
+    // Release on both: whoever reads one of them sees the fold's `started`.
+    wide.count.fetch_add(count, Ordering::Release);
+    wide.sum.fetch_add(sum, Ordering::Release);
+}
+
+#[cfg(all(test, not(metrale_loom)))]
+mod tests {
+    use super::PackedCells;
+
+    fn totals<const N: usize>(cells: &PackedCells<N>) -> Vec<(u64, u64)> {
+        let mut out = Vec::new();
+        assert!(cells.read(|_, count, sum| out.push((count, sum))));
+        out
+    }
+
+    #[test]
+    fn counts_and_sums_survive_folds() {
+        let cells = PackedCells::<2>::new();
+        for _ in 0..100_000 {
+            cells.add(0, 3);
+        }
+        // 2^36 ns folds by its sum, after 2^11 observations.
+        for _ in 0..5_000 {
+            cells.add(1, 1 << 36);
+        }
+        assert_eq!(totals(&cells), [(100_000, 300_000), (5_000, 5_000 << 36)]);
+    }
+
+    #[test]
+    fn wide_values_and_stray_indexes() {
+        let cells = PackedCells::<1>::new();
+        cells.add_wide(0, u64::MAX >> 1);
+        cells.add(7, 1);
+        cells.add_wide(7, 1);
+        assert_eq!(totals(&cells), [(1, u64::MAX >> 1)]);
+    }
+
+    #[test]
+    fn readers_never_see_a_torn_sum() {
+        let cells = PackedCells::<1>::new();
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                        cells.add(0, 7);
+                    }
+                });
+            }
+            let mut last = 0;
+            for _ in 0..20_000 {
+                let exact = cells.read(|_, count, sum| {
+                    assert_eq!(sum, 7 * count);
+                    assert!(count >= last, "the count went back");
+                    last = count;
+                });
+                assert!(exact);
+            }
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the ring asks of the device: record an event, ask whether a pair is
+//! done. No method may wait for the GPU.
+
+/// Which end of a span an event marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edge {
+    /// The event before the work.
+    Start,
+    /// The event after the work.
+    End,
+}
+
+/// The state of a span's pair of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpanPoll {
+    /// Done: GPU nanoseconds between the two events.
+    Ready(u64),
+    /// The GPU has not reached the end event.
+    Pending,
+    /// The pair can never be read.
+    Failed,
+}
+
+/// A pool of event pairs, one to a slot of the ring.
+///
+/// The ring never calls `record` and a poll for one slot at the same time, nor
+/// two of either. Two methods are required; the others have defaults and exist
+/// for drivers where polling needs a bracket or a cheaper form.
+pub trait EventOps: Send + Sync {
+    /// Records the slot's event for `edge` on `stream`. `false`: it was not
+    /// recorded, and the span fails.
+    fn record(&self, slot: usize, edge: Edge, stream: u64) -> bool;
+
+    /// Asks about the slot's pair, without waiting.
+    fn poll(&self, slot: usize) -> SpanPoll;
+
+    /// Whether a span may begin on `stream` now. Asked before a slot is taken;
+    /// `false` counts the attempt as refused. An implementation that checks
+    /// the stream here need not do so again for the start event.
+    fn admits(&self, stream: u64) -> bool {
+        let _ = stream;
+        true
+    }
+
+    /// Opens a bracket of polls on the calling thread. `false`: no polls now,
+    /// and no [`pass_end`](Self::pass_end) follows.
+    fn pass_begin(&self) -> bool {
+        true
+    }
+
+    /// Closes the bracket that [`pass_begin`](Self::pass_begin) opened.
+    fn pass_end(&self) {}
+
+    /// As [`poll`](Self::poll), inside a bracket, for the first span of a
+    /// stream in this pass: the place to surface the stream's errors.
+    fn poll_first(&self, slot: usize) -> SpanPoll {
+        self.poll(slot)
+    }
+
+    /// As [`poll`](Self::poll), inside a bracket, for a span of a stream whose
+    /// span before it was done a moment ago.
+    fn poll_next(&self, slot: usize) -> SpanPoll {
+        self.poll(slot)
+    }
+
+    /// GPU nanoseconds from the end event of `prev` to the start event of
+    /// `slot`, inside a bracket; both are recorded and done, on one stream.
+    /// `None`: unknown, or negative.
+    fn gap(&self, prev: usize, slot: usize) -> Option<u64> {
+        let _ = (prev, slot);
+        None
+    }
+}
+
+impl<T: EventOps + ?Sized> EventOps for std::sync::Arc<T> {
+    fn record(&self, slot: usize, edge: Edge, stream: u64) -> bool {
+        (**self).record(slot, edge, stream)
+    }
+    fn poll(&self, slot: usize) -> SpanPoll {
+        (**self).poll(slot)
+    }
+    fn admits(&self, stream: u64) -> bool {
+        (**self).admits(stream)
+    }
+    fn pass_begin(&self) -> bool {
+        (**self).pass_begin()
+    }
+    fn pass_end(&self) {
+        (**self).pass_end();
+    }
+    fn poll_first(&self, slot: usize) -> SpanPoll {
+        (**self).poll_first(slot)
+    }
+    fn poll_next(&self, slot: usize) -> SpanPoll {
+        (**self).poll_next(slot)
+    }
+    fn gap(&self, prev: usize, slot: usize) -> Option<u64> {
+        (**self).gap(prev, slot)
+    }
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One slot of the ring: a pair of events and the span that uses it.
+//!
+//! # Protocol
+//!
+//! The slot's word holds a *state* and a *lap*. The lap is the number of the
+//! turn in which the slot was last taken, and is a slot's generation: it only
+//! grows, so no two spans of one slot share it.
+//!
+//! | state | the event pair and the fields belong to |
+//! |---|---|
+//! | `Free` | nobody; the next recorder to claim the slot |
+//! | `Starting` | the recorder that claimed it, until it records the start |
+//! | `Open` | whoever moves it on: `end`, `cancel` or the reclaimer |
+//! | `Ending` | the caller of `end`, until it records the end |
+//! | `Closed` | the harvest pass |
+//!
+//! 1. Every change of state is one of the transitions below; no other code
+//!    writes the word.
+//! 2. `Free -> Starting`, `Open -> Ending` and `Open -> Free` are contended
+//!    and go by compare-and-exchange: one caller wins, the others learn that
+//!    they lost and touch nothing.
+//! 3. The remaining ones are made by the only owner of the state, by a store.
+//! 4. A lap is claimed only if it is later than the slot's last: a recorder
+//!    that overslept its turn drops its attempt.
+//! 5. A state that hands the pair on is written with Release, and taken with
+//!    Acquire, so that the new owner sees events and fields as they were left.
+//! 6. `Starting` and `Ending` are left only by their owner: a driver call is in
+//!    progress there. Nothing reclaims them.
+//! 7. An event is recorded only in `Starting` and `Ending`, and read only in
+//!    `Closed` (or, for a gap, while the word still says that the pair's last
+//!    span landed and nobody took the slot since).
+
+use super::sink::{Packed, SpanKey, SpanTag};
+use crate::sync::{AtomicU64, Ordering, const_fn, fence};
+
+const STATE_BITS: u32 = 3;
+const FREE: u64 = 0;
+/// Free, and its last span landed: the events hold their times.
+const LANDED: u64 = 1;
+const STARTING: u64 = 2;
+const OPEN: u64 = 3;
+const ENDING: u64 = 4;
+const CLOSED: u64 = 5;
+
+/// A slot's word: state and lap at one moment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Word(u64);
+
+/// What a word says about the slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Nobody's.
+    Free,
+    /// A driver call is in progress (`Starting` or `Ending`).
+    Busy,
+    /// Begun, not ended.
+    Open,
+    /// Ended, not landed.
+    Closed,
+}
+
+impl Word {
+    const fn new(state: u64, lap: u64) -> Self {
+        Self(lap << STATE_BITS | state)
+    }
+
+    pub(super) const fn lap(self) -> u64 {
+        self.0 >> STATE_BITS
+    }
+
+    pub(super) const fn state(self) -> State {
+        match self.0 & ((1 << STATE_BITS) - 1) {
+            FREE | LANDED => State::Free,
+            OPEN => State::Open,
+            CLOSED => State::Closed,
+            _ => State::Busy,
+        }
+    }
+}
+
+/// A contended transition either happened or was lost to somebody else.
+#[must_use = "the loser of a transition must not touch the event pair"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Transition {
+    /// The caller owns the new state.
+    Made,
+    /// Another state or lap was found; nothing changed.
+    Lost,
+}
+
+/// What a span left in its slot for the harvest pass.
+#[derive(Clone, Copy)]
+pub(super) struct Filed {
+    pub(super) key: SpanKey,
+    pub(super) tag: SpanTag,
+    /// The stream that its end was recorded on.
+    pub(super) stream: u64,
+    /// The ring's loss count when it began.
+    pub(super) losses: u64,
+}
+
+/// A line of its own, so that recorders of neighbouring slots do not contend.
+#[repr(align(64))]
+pub(super) struct Slot {
+    word: AtomicU64,
+    /// Written in `Starting`; read in `Closed`.
+    value: AtomicU64,
+    flags: AtomicU64,
+    losses: AtomicU64,
+    /// Written in `Ending`; read in `Closed`.
+    stream: AtomicU64,
+    /// The harvest pass's own: the lap it last saw open, and when first.
+    seen_lap: AtomicU64,
+    seen_ns: AtomicU64,
+}
+
+impl Slot {
+    const_fn! {
+        pub(super) const fn new() -> Self {
+            Self {
+                word: AtomicU64::new(FREE),
+                value: AtomicU64::new(0),
+                flags: AtomicU64::new(0),
+                losses: AtomicU64::new(0),
+                stream: AtomicU64::new(0),
+                seen_lap: AtomicU64::new(0),
+                seen_ns: AtomicU64::new(0),
+            }
+        }
+    }
+
+    /// The word now. Acquire: in `Closed`, the fields and the end event are
+    /// the caller's to read (partner: the Release of [`Self::close`]).
+    pub(super) fn word(&self) -> Word {
+        Word(self.word.load(Ordering::Acquire))
+    }
+
+    /// `Free -> Starting` for lap `lap`.
+    pub(super) fn claim(&self, lap: u64) -> Transition {
+        let seen = Word(self.word.load(Ordering::Relaxed));
+        if seen.state() != State::Free || seen.lap() >= lap {
+            return Transition::Lost;
+        }
+        // Acquire: the last owner is done with the pair (partner: the Release
+        // of whichever transition freed the slot).
+        let claimed = self.exchange(seen, Word::new(STARTING, lap), Ordering::Acquire);
+        // Release: whoever sees an event that is recorded from here on also
+        // sees the new word (partner: the fence of `while_landed`).
+        fence(Ordering::Release);
+        claimed
+    }
+
+    /// Describes the span; for the owner of `Starting`.
+    pub(super) fn describe(&self, packed: Packed, losses: u64) {
+        self.value.store(packed.value, Ordering::Relaxed);
+        self.flags.store(packed.flags, Ordering::Relaxed);
+        self.losses.store(losses, Ordering::Relaxed);
+    }
+
+    /// `Starting -> Open`.
+    pub(super) fn open(&self, lap: u64) {
+        // Release: the start event and the fields are complete (partner: the
+        // Acquire of `begin_end`).
+        self.word.store(Word::new(OPEN, lap).0, Ordering::Release);
+    }
+
+    /// `Starting -> Free`: the start could not be recorded.
+    pub(super) fn abandon_start(&self, lap: u64) {
+        self.free(FREE, lap);
+    }
+
+    /// `Open -> Ending` for the span seen in `seen`.
+    pub(super) fn begin_end(&self, seen: Word) -> Transition {
+        // Acquire: the start event is complete (partner: `open`).
+        self.exchange(seen, Word::new(ENDING, seen.lap()), Ordering::Acquire)
+    }
+
+    /// `Ending -> Closed`: the end was recorded on `stream`.
+    pub(super) fn close(&self, lap: u64, stream: u64) {
+        self.stream.store(stream, Ordering::Relaxed);
+        // Release: fields and events are complete (partner: `word`).
+        self.word.store(Word::new(CLOSED, lap).0, Ordering::Release);
+    }
+
+    /// `Ending -> Free`: the end could not be recorded.
+    pub(super) fn abandon_end(&self, lap: u64) {
+        self.free(FREE, lap);
+    }
+
+    /// `Open -> Free` for the span seen in `seen`: cancelled or reclaimed.
+    pub(super) fn give_up(&self, seen: Word) -> Transition {
+        // Relaxed: the caller touches neither pair nor fields, and the
+        // exchange carries the Release of `open` on to the next claim.
+        self.exchange(seen, Word::new(FREE, seen.lap()), Ordering::Relaxed)
+    }
+
+    /// `Closed -> Free`, landed (`true`) or failed; for the harvest pass.
+    pub(super) fn settle(&self, lap: u64, landed: bool) {
+        self.free(if landed { LANDED } else { FREE }, lap);
+    }
+
+    fn free(&self, state: u64, lap: u64) {
+        // Release: the caller is done with the pair (partner: `claim`).
+        self.word.store(Word::new(state, lap).0, Ordering::Release);
+    }
+
+    fn exchange(&self, seen: Word, next: Word, success: Ordering) -> Transition {
+        match self
+            .word
+            .compare_exchange(seen.0, next.0, success, Ordering::Relaxed)
+        {
+            Ok(_) => Transition::Made,
+            Err(_) => Transition::Lost,
+        }
+    }
+
+    /// The word for reading a token against; orders nothing.
+    pub(super) fn peek(&self) -> Word {
+        Word(self.word.load(Ordering::Relaxed))
+    }
+
+    /// What the span left; for the harvest pass, in `Closed`.
+    pub(super) fn filed(&self) -> Filed {
+        let packed = Packed {
+            value: self.value.load(Ordering::Relaxed),
+            flags: self.flags.load(Ordering::Relaxed),
+        };
+        Filed {
+            key: packed.key(),
+            tag: packed.tag(),
+            stream: self.stream.load(Ordering::Relaxed),
+            losses: self.losses.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Runs `read` on the events of the span that landed in lap `lap`, if they
+    /// are still its own before and after.
+    pub(super) fn while_landed<T>(&self, lap: u64, read: impl FnOnce() -> Option<T>) -> Option<T> {
+        let landed = Word::new(LANDED, lap);
+        if self.word() != landed {
+            return None;
+        }
+        let value = read();
+        // Keeps the check behind what `read` saw: a recorder that claimed the
+        // slot before that is found out here.
+        fence(Ordering::Acquire);
+        if self.peek() == landed { value } else { None }
+    }
+
+    /// When the pass first saw lap `lap` open, in its clock's nanoseconds;
+    /// remembers `now_ns` the first time. For the harvest pass only.
+    pub(super) fn open_since(&self, lap: u64, now_ns: u64) -> u64 {
+        if self.seen_lap.load(Ordering::Relaxed) != lap {
+            self.seen_lap.store(lap, Ordering::Relaxed);
+            self.seen_ns.store(now_ns, Ordering::Relaxed);
+        }
+        self.seen_ns.load(Ordering::Relaxed)
+    }
+}

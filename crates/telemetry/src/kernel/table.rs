@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The table of kernels: GPU time and samples by function handle.
+//!
+//! Open addressing with linear probing from a Fibonacci hash. A row is claimed
+//! once and never freed, so a probe ends at the handle or at an empty place.
+//! At most half of the places are used, so there always is one.
+
+use crate::instrument::PackedCells;
+use crate::sync::{AtomicU64, Mutex, Ordering, array_of, const_fn, lock};
+
+/// How many kernels the table holds.
+pub const KERNEL_TABLE_SLOTS: usize = 512;
+
+/// Time by kernel, for `PLACES / 2` kernels; `PLACES` is a power of two.
+#[derive(Debug)]
+pub struct KernelTable<const PLACES: usize> {
+    keys: [AtomicU64; PLACES],
+    cells: PackedCells<PLACES>,
+    /// How many rows are taken. Held while a row is claimed, which happens
+    /// once for each kernel of a process; readers and hits never take it.
+    used: Mutex<usize>,
+}
+
+/// Where a handle's probe ended.
+enum Probe {
+    Row(usize),
+    Empty(usize),
+    Full,
+}
+
+/// 2^64 divided by the golden ratio, made odd: the multiplier of a Fibonacci
+/// hash, which spreads the aligned handles that an allocator hands out.
+const FIBONACCI: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Values from here on take the wide path of the cells (see their overflow rule).
+const WIDE_NS: u64 = 1 << 37;
+
+impl<const PLACES: usize> KernelTable<PLACES> {
+    const_fn! {
+        /// An empty table.
+        #[must_use]
+        pub const fn new() -> Self {
+            const { assert!(PLACES.is_power_of_two() && PLACES >= 2) }
+            Self {
+                keys: array_of!(AtomicU64::new(0)),
+                cells: PackedCells::new(),
+                used: Mutex::new(0),
+            }
+        }
+    }
+
+    /// Adds one sample of `ns` to the row of `func`. `false`: there is no row,
+    /// because `func` is 0 or finds the table full.
+    #[inline]
+    #[must_use]
+    pub fn record(&self, func: u64, ns: u64) -> bool {
+        let row = match self.probe(func) {
+            _ if func == 0 => return false,
+            Probe::Row(row) => row,
+            Probe::Empty(_) => match self.claim(func) {
+                Some(row) => row,
+                None => return false,
+            },
+            Probe::Full => return false,
+        };
+        if ns < WIDE_NS {
+            self.cells.add(row, ns);
+        } else {
+            self.cells.add_wide(row, ns);
+        }
+        true
+    }
+
+    fn probe(&self, func: u64) -> Probe {
+        let bits = PLACES.trailing_zeros();
+        let first = (func.wrapping_mul(FIBONACCI) >> (64 - bits)) as usize;
+        for step in 0..PLACES {
+            let place = (first + step) & (PLACES - 1);
+            // Relaxed: a row's cell is in place from the start, so finding the
+            // key leads to nothing that had to be published with it.
+            match self.keys[place].load(Ordering::Relaxed) {
+                0 => return Probe::Empty(place),
+                key if key == func => return Probe::Row(place),
+                _ => {}
+            }
+        }
+        Probe::Full
+    }
+
+    #[cold]
+    fn claim(&self, func: u64) -> Option<usize> {
+        let mut used = lock(&self.used);
+        // Another thread may have claimed the row, or the place, since.
+        match self.probe(func) {
+            Probe::Row(row) => Some(row),
+            Probe::Empty(place) if *used < PLACES / 2 => {
+                *used += 1;
+                self.keys[place].store(func, Ordering::Relaxed);
+                Some(place)
+            }
+            Probe::Empty(_) | Probe::Full => None,
+        }
+    }
+
+    /// Every kernel with at least one sample, as (handle, nanoseconds, samples).
+    #[must_use]
+    pub fn rows(&self) -> Vec<(u64, u64, u64)> {
+        let mut rows = Vec::new();
+        self.cells.read(|place, samples, ns| {
+            if samples > 0 {
+                rows.push((self.keys[place].load(Ordering::Relaxed), ns, samples));
+            }
+        });
+        rows
+    }
+}
+
+impl<const PLACES: usize> Default for KernelTable<PLACES> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(all(test, not(metrale_loom)))]
+mod tests {
+    use super::KernelTable;
+
+    #[test]
+    fn keeps_whole_handles_and_exact_sums() {
+        let table = KernelTable::<8>::new();
+        for _ in 0..100_000 {
+            assert!(table.record(u64::MAX, 9));
+            assert!(table.record(1, 5));
+        }
+        assert!(table.record(1, 1 << 60));
+        let mut rows = table.rows();
+        rows.sort_unstable();
+        assert_eq!(
+            rows,
+            [
+                (1, 500_000 + (1 << 60), 100_001),
+                (u64::MAX, 900_000, 100_000)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_full_table_keeps_what_it_has_and_refuses_the_rest() {
+        let table = KernelTable::<8>::new();
+        assert!(!table.record(0, 1), "handle 0 is no kernel");
+        for func in 1..=4 {
+            assert!(table.record(func * 0x1000, 1));
+        }
+        assert!(!table.record(0x9000, 1));
+        assert!(table.record(0x1000, 1));
+        assert_eq!(table.rows().len(), 4);
+    }
+
+    #[test]
+    fn threads_that_meet_a_kernel_at_once_share_its_row() {
+        for round in 0..200 {
+            let table = KernelTable::<8>::new();
+            let barrier = std::sync::Barrier::new(2);
+            std::thread::scope(|scope| {
+                for _ in 0..2 {
+                    scope.spawn(|| {
+                        barrier.wait();
+                        assert!(table.record(77 + round, 3));
+                    });
+                }
+            });
+            assert_eq!(table.rows(), [(77 + round, 6, 2)]);
+        }
+    }
+}

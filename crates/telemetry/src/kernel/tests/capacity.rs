@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Slots in turn: what a full ring drops, and how it recovers.
+
+use super::scripted::Bench;
+use crate::kernel::{EventOps, SpanKey, SpanPoll, SpanRing};
+
+const KERNEL: SpanKey = SpanKey::Kernel(5);
+
+#[test]
+fn slots_are_taken_in_turn_and_a_full_ring_drops() {
+    let bench = Bench::new(3);
+    let slots: Vec<_> = (0..3).map(|_| bench.span(KERNEL, 1)).collect();
+    assert_eq!(slots, [0, 1, 2]);
+    assert_eq!(bench.begin(KERNEL, 1), None);
+    assert_eq!(bench.instruments.spans_dropped.get(), 1);
+    (0..3).for_each(|slot| bench.script.answer(slot, SpanPoll::Ready(1)));
+    assert_eq!(bench.harvest(), 3);
+    assert_eq!(
+        bench.begin(KERNEL, 1).map(|token| token.slot()),
+        Some(1),
+        "the next in turn"
+    );
+    bench.assert_closes();
+}
+
+#[test]
+fn one_span_left_open_costs_its_own_slot_only() {
+    let bench = Bench::new(4);
+    let stuck = bench.begin(KERNEL, 1).unwrap();
+    for slot in 0..4 {
+        bench.script.answer(slot, SpanPoll::Ready(1));
+    }
+    let mut landed = 0;
+    for _ in 0..100 {
+        if let Some(token) = bench.begin(KERNEL, 2) {
+            bench.ring.end(token, 2, &bench.instruments);
+        }
+        landed += bench.harvest();
+    }
+    assert_eq!(landed, 75);
+    assert_eq!(bench.ring.ledger().dropped, 25);
+    bench.ring.end(stuck, 1, &bench.instruments);
+    assert_eq!(bench.harvest(), 1);
+    bench.assert_closes();
+}
+
+#[test]
+#[should_panic(expected = "at least one slot")]
+fn zero_slots_panic_as_documented() {
+    let _ = SpanRing::new(super::scripted::Scripted::default(), 0);
+}
+
+/// A source for many threads: every pair is done at once, and a pair that is
+/// touched by two threads at a time is an error.
+struct Exclusive(Vec<std::sync::Mutex<()>>);
+
+impl EventOps for Exclusive {
+    fn record(&self, slot: usize, _: crate::kernel::Edge, _: u64) -> bool {
+        drop(self.0[slot].try_lock().expect("one thread to a pair"));
+        true
+    }
+    fn poll(&self, slot: usize) -> SpanPoll {
+        drop(self.0[slot].try_lock().expect("one thread to a pair"));
+        SpanPoll::Ready(3)
+    }
+}
+
+#[test]
+fn the_ledger_closes_after_threads_begin_end_cancel_and_harvest_at_once() {
+    let ops = Exclusive((0..8).map(|_| std::sync::Mutex::new(())).collect());
+    let ring = SpanRing::new(ops, 8);
+    let instruments = Box::new(crate::kernel::KernelInstruments::new());
+    let landed = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let (ring, instruments, landed) = (&ring, &instruments, &landed);
+            scope.spawn(move || {
+                for n in 0..20_000 {
+                    if let Some(token) =
+                        ring.begin(SpanKey::Kernel(thread + 1), thread, instruments)
+                    {
+                        if n % 7 == 0 {
+                            ring.cancel(token);
+                        } else {
+                            ring.end(token, thread, instruments);
+                        }
+                    }
+                    if n % 3 == 0 {
+                        let n = ring.harvest(instruments);
+                        landed.fetch_add(n, std::sync::atomic::Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    let rest = ring.harvest(&instruments);
+    let ledger = ring.ledger();
+    assert!(ledger.closes(), "{ledger:?}");
+    assert_eq!(ledger.in_flight, 0);
+    assert_eq!(ledger.landed, (landed.into_inner() + rest) as u64);
+    let rows = instruments.kernels();
+    assert_eq!(
+        rows.iter().map(|row| row.samples).sum::<u64>(),
+        ledger.landed
+    );
+    assert_eq!(
+        rows.iter().map(|row| row.total_ns).sum::<u64>(),
+        3 * ledger.landed
+    );
+    assert_eq!(instruments.spans_dropped.get(), ledger.dropped);
+}

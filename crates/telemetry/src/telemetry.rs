@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One device's telemetry: how much is measured, which steps are armed, and
+//! the instruments that spans land in.
+
+use crate::kernel::KernelInstruments;
+use crate::level::Level;
+use crate::sampling::Sampling;
+use crate::sync::relaxed::{AtomicU8, AtomicU64};
+use crate::sync::{Ordering, const_fn};
+use serde::{Deserialize, Serialize};
+
+/// What is measured and how often. The default is level `Kernel`, one step in
+/// 64, hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TelemetryConfig {
+    /// How much is measured.
+    pub level: Level,
+    /// One step in this many is armed; at least 1.
+    pub every: u64,
+    /// How the armed step is chosen.
+    pub sampling: Sampling,
+    /// Seed of the hash.
+    pub seed: u64,
+}
+
+impl TelemetryConfig {
+    /// The default, as a constant.
+    pub const DEFAULT: Self = Self {
+        level: Level::Kernel,
+        every: 64,
+        sampling: Sampling::Hashed,
+        seed: 0,
+    };
+
+    /// Checks the values.
+    ///
+    /// # Errors
+    /// Where one is out of its range.
+    pub const fn validate(&self) -> Result<(), ConfigError> {
+        if self.every == 0 {
+            Err(ConfigError::EveryZero)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Default for TelemetryConfig {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// A configuration that cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// `every` is 0.
+    #[error("one step in 0 cannot be armed; `every` starts at 1, which arms every step")]
+    EveryZero,
+}
+
+/// Telemetry of one device. `const`, so that it can be a static.
+#[derive(Debug)]
+pub struct Telemetry {
+    level: AtomicU8,
+    sampling: AtomicU8,
+    every: AtomicU64,
+    seed: AtomicU64,
+    steps: AtomicU64,
+    armed_steps: AtomicU64,
+    instruments: KernelInstruments,
+}
+
+/// A serving step, as [`Telemetry::step_begin`] numbered it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// How many steps came before it; `None` at level `Off`, which counts none.
+    pub number: Option<u64>,
+    /// Whether its kernels are timed.
+    pub armed: bool,
+}
+
+impl Step {
+    /// A step of which nothing is measured.
+    pub const UNMEASURED: Self = Self {
+        number: None,
+        armed: false,
+    };
+}
+
+impl Telemetry {
+    const_fn! {
+        /// Telemetry with the default configuration.
+        #[must_use]
+        pub const fn new() -> Self {
+            let config = TelemetryConfig::DEFAULT;
+            Self {
+                level: AtomicU8::new(config.level as u8),
+                sampling: AtomicU8::new(config.sampling as u8),
+                every: AtomicU64::new(config.every),
+                seed: AtomicU64::new(config.seed),
+                steps: AtomicU64::new(0),
+                armed_steps: AtomicU64::new(0),
+                instruments: KernelInstruments::new(),
+            }
+        }
+    }
+
+    /// Takes on a configuration, at any moment; a step that begins meanwhile
+    /// may see some of the old values.
+    ///
+    /// # Errors
+    /// Where a value is out of its range; nothing changes then.
+    pub fn configure(&self, config: TelemetryConfig) -> Result<(), ConfigError> {
+        config.validate()?;
+        self.every.store(config.every, Ordering::Relaxed);
+        self.seed.store(config.seed, Ordering::Relaxed);
+        self.sampling
+            .store(config.sampling as u8, Ordering::Relaxed);
+        self.set_level(config.level);
+        Ok(())
+    }
+
+    /// The configuration now.
+    #[must_use]
+    pub fn config(&self) -> TelemetryConfig {
+        let fixed = self.sampling.load(Ordering::Relaxed) == Sampling::EveryNth as u8;
+        TelemetryConfig {
+            level: self.level(),
+            every: self.every.load(Ordering::Relaxed),
+            sampling: if fixed {
+                Sampling::EveryNth
+            } else {
+                Sampling::Hashed
+            },
+            seed: self.seed.load(Ordering::Relaxed),
+        }
+    }
+
+    /// How much is measured now.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        Level::from_u8(self.level.load(Ordering::Relaxed))
+    }
+
+    /// Changes how much is measured, at any moment and from any thread. Spans
+    /// open at that moment can still be ended and harvested.
+    pub fn set_level(&self, level: Level) {
+        self.level.store(level as u8, Ordering::Relaxed);
+    }
+
+    /// Numbers the next step and says whether it is armed. At `Off` it does
+    /// nothing; at `Basic` it counts the step and arms none.
+    pub fn step_begin(&self) -> Step {
+        let level = self.level();
+        if level == Level::Off {
+            return Step::UNMEASURED;
+        }
+        let number = self.steps.fetch_add(1, Ordering::Relaxed);
+        let config = self.config();
+        let armed =
+            level == Level::Kernel && config.sampling.arms(number, config.every, config.seed);
+        if armed {
+            self.armed_steps.fetch_add(1, Ordering::Relaxed);
+        }
+        Step {
+            number: Some(number),
+            armed,
+        }
+    }
+
+    /// How many steps began.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.steps.load(Ordering::Relaxed)
+    }
+
+    /// How many of them were armed.
+    #[must_use]
+    pub fn armed_steps(&self) -> u64 {
+        self.armed_steps.load(Ordering::Relaxed)
+    }
+
+    /// Where spans land.
+    #[must_use]
+    pub fn instruments(&self) -> &KernelInstruments {
+        &self.instruments
+    }
+}
+
+impl Default for Telemetry {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The telemetry of a process that serves on one device.
+#[cfg(not(metrale_loom))]
+#[must_use]
+pub fn global() -> &'static Telemetry {
+    static GLOBAL: Telemetry = Telemetry::new();
+    &GLOBAL
+}
+
+#[cfg(all(test, not(metrale_loom)))]
+mod tests {
+    use super::{ConfigError, Step, Telemetry, TelemetryConfig};
+    use crate::level::Level;
+    use crate::sampling::Sampling;
+
+    #[test]
+    fn the_default_is_kernel_64_hashed() {
+        let telemetry = Telemetry::new();
+        assert_eq!(telemetry.config(), TelemetryConfig::default());
+        for _ in 0..640 {
+            telemetry.step_begin();
+        }
+        assert_eq!((telemetry.steps(), telemetry.armed_steps()), (640, 10));
+    }
+
+    #[test]
+    fn off_counts_nothing_and_basic_arms_nothing() {
+        let telemetry = Telemetry::new();
+        telemetry.set_level(Level::Off);
+        assert_eq!(telemetry.step_begin(), Step::UNMEASURED);
+        assert_eq!(telemetry.steps(), 0);
+        let basic = TelemetryConfig {
+            level: Level::Basic,
+            every: 1,
+            ..TelemetryConfig::DEFAULT
+        };
+        telemetry.configure(basic).unwrap();
+        assert_eq!(
+            telemetry.step_begin(),
+            Step {
+                number: Some(0),
+                armed: false
+            }
+        );
+        assert_eq!((telemetry.steps(), telemetry.armed_steps()), (1, 0));
+    }
+
+    #[test]
+    fn a_stride_of_zero_is_refused_and_changes_nothing() {
+        let telemetry = Telemetry::new();
+        let bad = TelemetryConfig {
+            level: Level::Off,
+            every: 0,
+            ..TelemetryConfig::DEFAULT
+        };
+        assert_eq!(telemetry.configure(bad), Err(ConfigError::EveryZero));
+        assert_eq!(telemetry.level(), Level::Kernel);
+    }
+
+    #[test]
+    fn a_fixed_stride_arms_the_first_of_each_block() {
+        let telemetry = Telemetry::new();
+        let config = TelemetryConfig {
+            every: 3,
+            sampling: Sampling::EveryNth,
+            ..TelemetryConfig::DEFAULT
+        };
+        telemetry.configure(config).unwrap();
+        let armed: Vec<bool> = (0..7).map(|_| telemetry.step_begin().armed).collect();
+        assert_eq!(armed, [true, false, false, true, false, false, true]);
+    }
+}
