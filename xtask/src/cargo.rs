@@ -7,21 +7,22 @@ use std::{
     io::{BufRead, BufReader, IsTerminal},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::LazyLock,
 };
 
 use cargo_metadata::{Artifact, CrateType, Message, Metadata, MetadataCommand, TargetKind};
 
 use crate::error::{Context, Error, Result};
 
-/// The workspace's root folder.
+/// The workspace's root folder: the one whose alias runs this task. What was
+/// compiled in may be another checkout's where two share a target folder.
 pub(crate) fn root() -> &'static Path {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here)
-}
-
-/// The cargo that runs this task, so that children use the same toolchain.
-pub(crate) fn program() -> OsString {
-    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+    static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
+        let here = std::env::var_os("CARGO_MANIFEST_DIR")
+            .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+        here.parent().map_or(here.clone(), Path::to_path_buf)
+    });
+    &ROOT
 }
 
 /// The workspace's metadata, members only.
@@ -34,7 +35,7 @@ pub(crate) fn metadata() -> Result<Metadata> {
 
 /// Whether `cargo nextest` is installed.
 pub(crate) fn has_nextest() -> bool {
-    Command::new(program())
+    Command::new("cargo")
         .args(["nextest", "--version"])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -48,7 +49,7 @@ pub(crate) fn has_nextest() -> bool {
 /// is left out, so that a build with nothing to do says nothing.
 pub(crate) fn build(args: &[&str], envs: &[(&str, OsString)]) -> Result<Vec<Artifact>> {
     let asked = || format!("cargo {}", args.join(" "));
-    let mut command = Command::new(program());
+    let mut command = Command::new("cargo");
     command
         .args(args)
         .arg("--message-format=json-render-diagnostics")

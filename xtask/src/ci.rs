@@ -82,17 +82,17 @@ fn shell() -> Result<Shell> {
 }
 
 fn format() -> Result<()> {
-    let (sh, cargo) = (shell()?, cargo::program());
-    Ok(cmd!(sh, "{cargo} fmt --all --check").run()?)
+    let sh = shell()?;
+    Ok(cmd!(sh, "cargo fmt --all --check").run()?)
 }
 
 fn clippy() -> Result<()> {
-    let (sh, cargo) = (shell()?, cargo::program());
+    let sh = shell()?;
     for features in std::iter::once(&["--workspace"][..]).chain(test::MORE_FEATURES.iter().copied())
     {
         cmd!(
             sh,
-            "{cargo} clippy --all-targets {features...} -- -D warnings"
+            "cargo clippy --all-targets {features...} -- -D warnings"
         )
         .run()?;
     }
@@ -100,8 +100,8 @@ fn clippy() -> Result<()> {
 }
 
 fn docs() -> Result<()> {
-    let (sh, cargo) = (shell()?, cargo::program());
-    cmd!(sh, "{cargo} doc --no-deps --workspace")
+    let sh = shell()?;
+    cmd!(sh, "cargo doc --no-deps --workspace")
         .env("RUSTDOCFLAGS", "-D warnings")
         .run()?;
     Ok(())

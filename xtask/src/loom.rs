@@ -34,10 +34,9 @@ pub(crate) fn run(args: &[OsString]) -> Result<()> {
     }
     let sh = Shell::new()?;
     sh.change_dir(cargo::root());
-    let cargo = cargo::program();
     cmd!(
         sh,
-        "{cargo} nextest run --package {PACKAGE} --cargo-profile loom --profile loom
+        "cargo nextest run --package {PACKAGE} --cargo-profile loom --profile loom
          --no-tests=fail {args...}"
     )
     .envs(envs)

@@ -33,7 +33,6 @@ pub(crate) fn run() -> Result<()> {
     let sh = Shell::new()?;
     sh.change_dir(folder.path());
     sh.write_file("src/main.rs", &example.main)?;
-    let cargo = cargo::program();
     for version in VERSIONS {
         println!("outside crate with {version}");
         sh.write_file(
@@ -41,7 +40,7 @@ pub(crate) fn run() -> Result<()> {
             example.manifest(root, version).map_err(problem)?,
         )?;
         sh.copy_file(root.join("Cargo.lock"), folder.path().join("Cargo.lock"))?;
-        cmd!(sh, "{cargo} check --target-dir {target}")
+        cmd!(sh, "cargo check --target-dir {target}")
             .env_remove("CUDARC_CUDA_VERSION")
             .run()?;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All tests of the default members, in every feature set that is promised, and
-//! the doctests. What is skipped is printed.
+//! the doctests where no test is selected. What is skipped is printed.
 
 use std::ffi::OsString;
 
@@ -27,7 +27,6 @@ pub(crate) fn run(args: &[OsString]) -> Result<()> {
         Traces::At(folder) => sh.set_var(traces::VAR, folder),
         Traces::Skipped(why) => println!("skipped: tests on recorded traces ({why})"),
     }
-    let cargo = cargo::program();
     let nextest = cargo::has_nextest();
     if !nextest {
         println!("skipped: nextest (not installed); `cargo test` runs the tests");
@@ -38,17 +37,21 @@ pub(crate) fn run(args: &[OsString]) -> Result<()> {
             let none = if features.is_empty() { "fail" } else { "pass" };
             cmd!(
                 sh,
-                "{cargo} nextest run --no-tests={none} {features...} {args...}"
+                "cargo nextest run --no-tests={none} {features...} {args...}"
             )
             .run()?;
         } else {
             cmd!(
                 sh,
-                "{cargo} test --lib --bins --tests {features...} {args...}"
+                "cargo test --no-fail-fast --lib --bins --tests {features...} {args...}"
             )
             .run()?;
         }
     }
-    cmd!(sh, "{cargo} test --doc").run()?;
+    if args.is_empty() {
+        cmd!(sh, "cargo test --doc").run()?;
+    } else {
+        println!("skipped: doctests (the arguments are the test runner's)");
+    }
     Ok(())
 }
