@@ -98,12 +98,41 @@ pub(super) fn test_only(tokens: &[Token]) -> Vec<bool> {
 
 /// Whether an attribute's content says that only tests build its item.
 fn is_test(attribute: &[Token]) -> bool {
-    let has = |text| attribute.iter().any(|token| token.text == text);
-    match attribute.first().map(|token| token.text.as_str()) {
-        Some("test") => true,
-        Some("cfg") => has("test") && !has("not") && !has("any"),
+    match attribute {
+        [only] => only.text == "test",
+        [cfg, open, predicate @ .., _] => {
+            cfg.text == "cfg" && open.text == "(" && needs_test(predicate)
+        }
         _ => false,
     }
+}
+
+/// Whether a cfg predicate can hold only in a test build.
+fn needs_test(predicate: &[Token]) -> bool {
+    let mut parts = match predicate {
+        [word] => return word.text == "test",
+        [_, open, inner @ .., _] if open.text == "(" => split_at_commas(inner).into_iter(),
+        _ => return false,
+    };
+    match predicate[0].text.as_str() {
+        "all" => parts.any(needs_test),
+        "any" => parts.all(needs_test),
+        _ => false,
+    }
+}
+
+/// The parts between the commas that are in no inner group.
+fn split_at_commas(tokens: &[Token]) -> Vec<&[Token]> {
+    let mut depth = 0usize;
+    let parts = tokens.split(|token| {
+        match token.text.as_str() {
+            "(" => depth += 1,
+            ")" => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && token.text == ","
+    });
+    parts.filter(|part| !part.is_empty()).collect()
 }
 
 /// Where the item that starts at `at` ends (one past it). What is no item (a field, a
@@ -196,6 +225,10 @@ mod tests {
             ),
             ("#[cfg(test)] pub(crate) use a::{b, c}; fn d() {}", "fn d"),
             ("#[cfg(all(test, unix))] impl A { x } struct B;", "struct B"),
+            (
+                "#[cfg(all(unix, any(test), not(x)))] mod t; fn b() {}",
+                "fn b",
+            ),
             ("#[cfg(not(test))] fn b() {}", "cfg not test fn b"),
             (
                 "#[cfg(any(test, unix))] fn b() {}",
