@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The driver functions that metrale calls, with the types of their arguments.
+
+use super::status::Status;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+
+/// A driver context.
+pub type CUcontext = *mut c_void;
+/// A device, by its ordinal handle.
+pub type CUdevice = c_int;
+/// An event.
+pub type CUevent = *mut c_void;
+/// A kernel function.
+pub type CUfunction = *mut c_void;
+/// A stream; NULL, 1 and 2 have special meanings.
+pub type CUstream = *mut c_void;
+
+/// A device's UUID: 16 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct CUuuid {
+    /// The bytes, in printing order.
+    pub bytes: [u8; 16],
+}
+
+macro_rules! api {
+    (
+        required { $( $(#[$doc:meta])* $name:ident = $symbol:literal: fn($($arg:ty),*); )* }
+        optional { $( $(#[$odoc:meta])* $oname:ident = $osymbol:literal: fn($($oarg:ty),*); )* }
+    ) => {
+        /// Entry points of a driver. A call is unsafe: the driver dereferences
+        /// the handles that it is given, and never validates them.
+        #[derive(Clone, Copy)]
+        pub struct Api {
+            $( $(#[$doc])* pub $name: unsafe extern "C" fn($($arg),*) -> Status, )*
+            $( $(#[$odoc])* pub $oname: Option<unsafe extern "C" fn($($oarg),*) -> Status>, )*
+        }
+
+        impl Api {
+            /// Names of the functions that every supported driver exports.
+            pub const REQUIRED: &'static [&'static CStr] = &[$($symbol),*];
+            /// Names of the functions that a driver may lack.
+            pub const OPTIONAL: &'static [&'static CStr] = &[$($osymbol),*];
+
+            /// Fills the table from `find`, or names the first required
+            /// function that it does not have.
+            ///
+            /// # Safety
+            /// For each name, `find` returns NULL or the address of a function
+            /// with the signature that the driver gives that name. The
+            /// functions stay loaded as long as the table is used.
+            pub(super) unsafe fn resolve(
+                mut find: impl FnMut(&CStr) -> *const c_void,
+            ) -> Result<Self, &'static CStr> {
+                $(
+                    let address = find($symbol);
+                    if address.is_null() {
+                        return Err($symbol);
+                    }
+                    // SAFETY: not NULL, and by the caller's promise a function
+                    // of this signature; pointers and functions have one size.
+                    let $name = unsafe {
+                        std::mem::transmute::<*const c_void, unsafe extern "C" fn($($arg),*) -> Status>(address)
+                    };
+                )*
+                $(
+                    // SAFETY: by the caller's promise NULL or a function of
+                    // this signature; NULL is `None` of an optional function.
+                    let $oname = unsafe {
+                        std::mem::transmute::<*const c_void, Option<unsafe extern "C" fn($($oarg),*) -> Status>>(find($osymbol))
+                    };
+                )*
+                Ok(Self { $($name,)* $($oname,)* })
+            }
+        }
+    };
+}
+
+api! {
+    required {
+        /// `cuDriverGetVersion(version)`; works before `cuInit`.
+        driver_get_version = c"cuDriverGetVersion": fn(*mut c_int);
+        /// `cuDeviceGetCount(count)`.
+        device_get_count = c"cuDeviceGetCount": fn(*mut c_int);
+        /// `cuDeviceGetName(name, length, device)`.
+        device_get_name = c"cuDeviceGetName": fn(*mut c_char, c_int, CUdevice);
+        /// `cuDeviceGetUuid(uuid, device)`.
+        device_get_uuid = c"cuDeviceGetUuid": fn(*mut CUuuid, CUdevice);
+        /// `cuCtxGetCurrent(context)`; NULL if there is none.
+        ctx_get_current = c"cuCtxGetCurrent": fn(*mut CUcontext);
+        /// `cuCtxPushCurrent(context)`.
+        ctx_push_current = c"cuCtxPushCurrent_v2": fn(CUcontext);
+        /// `cuCtxPopCurrent(context)`.
+        ctx_pop_current = c"cuCtxPopCurrent_v2": fn(*mut CUcontext);
+        /// `cuCtxGetDevice(device)`, of the current context.
+        ctx_get_device = c"cuCtxGetDevice": fn(*mut CUdevice);
+        /// `cuEventCreate(event, flags)`, in the current context.
+        event_create = c"cuEventCreate": fn(*mut CUevent, c_uint);
+        /// `cuEventRecord(event, stream)`.
+        event_record = c"cuEventRecord": fn(CUevent, CUstream);
+        /// `cuEventQuery(event)`; not capture-safe.
+        event_query = c"cuEventQuery": fn(CUevent);
+        /// `cuEventElapsedTime(milliseconds, start, end)`.
+        event_elapsed_time = c"cuEventElapsedTime": fn(*mut f32, CUevent, CUevent);
+        /// `cuEventDestroy(event)`.
+        event_destroy = c"cuEventDestroy_v2": fn(CUevent);
+        /// `cuStreamIsCapturing(stream, status)`; capture-safe.
+        stream_is_capturing = c"cuStreamIsCapturing": fn(CUstream, *mut c_uint);
+        /// `cuThreadExchangeStreamCaptureMode(mode)`; swaps.
+        thread_exchange_stream_capture_mode = c"cuThreadExchangeStreamCaptureMode": fn(*mut c_uint);
+    }
+    optional {
+        /// `cuEventElapsedTime_v2(milliseconds, start, end)`, since CUDA 12.8.
+        event_elapsed_time_v2 = c"cuEventElapsedTime_v2": fn(*mut f32, CUevent, CUevent);
+        /// `cuCtxGetId(context, id)`, since CUDA 12.0.
+        ctx_get_id = c"cuCtxGetId": fn(CUcontext, *mut u64);
+        /// `cuFuncGetName(name, function)`, since CUDA 12.3.
+        func_get_name = c"cuFuncGetName": fn(*mut *const c_char, CUfunction);
+    }
+}
