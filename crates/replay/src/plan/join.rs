@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which host call launched which GPU work.
+//!
+//! Invariant: ids are joined within one process. A GPU event does not name its
+//! process, so where several processes use an id, the device's own process is
+//! taken: the one that its unshared ids name most, else the one whose calls
+//! come last before the device's work.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::trace::{Call, CallKind, Trace};
+
+/// The calls of a trace's work.
+pub(super) struct Joined {
+    /// For each work, the index of its call.
+    pub(super) calls: Vec<Option<u32>>,
+    /// Works whose id several processes use.
+    pub(super) shared: u64,
+}
+
+/// Joins a trace's work to its calls.
+pub(super) fn join(trace: &Trace) -> Joined {
+    // By id and process, the call that launches before any other.
+    let wanted: HashSet<i64> = trace.work.iter().filter_map(|w| w.correlation).collect();
+    let calls = &trace.calls;
+    let mut order: Vec<u32> = (0..calls.len() as u32)
+        .filter(|&i| wanted.contains(&calls[i as usize].correlation))
+        .collect();
+    order.sort_by_key(|&i| {
+        let c = &calls[i as usize];
+        (
+            c.correlation,
+            c.process,
+            std::cmp::Reverse(c.kind),
+            c.at_ns,
+            i,
+        )
+    });
+    order.dedup_by_key(|i| (calls[*i as usize].correlation, calls[*i as usize].process));
+    let call = |i: u32| -> &Call { &calls[i as usize] };
+    let candidates = |id: i64| {
+        let from = order.partition_point(|&i| call(i).correlation < id);
+        let to = from + order[from..].partition_point(|&i| call(i).correlation == id);
+        &order[from..to]
+    };
+
+    // (device, process): how many works only it can have launched, and how
+    // many it called for last before they ran.
+    let mut votes: HashMap<(u32, u32), (u64, u64)> = HashMap::new();
+    for work in &trace.work {
+        let device = trace.streams[work.stream as usize].device;
+        match work.correlation.map(candidates).unwrap_or(&[]) {
+            [] => {}
+            [one] => votes.entry((device, call(*one).process)).or_default().0 += 1,
+            several => {
+                let before = several.iter().filter(|&&i| call(i).at_ns <= work.start_ns);
+                if let Some(&last) = before.max_by_key(|&&i| (call(i).at_ns, std::cmp::Reverse(i)))
+                {
+                    votes.entry((device, call(last).process)).or_default().1 += 1;
+                }
+            }
+        }
+    }
+    let mut shared = 0;
+    let calls = trace
+        .work
+        .iter()
+        .map(|work| {
+            let device = trace.streams[work.stream as usize].device;
+            let found = work.correlation.map(candidates).unwrap_or(&[]);
+            if found.len() > 1 {
+                shared += 1;
+            }
+            found.iter().copied().max_by_key(|&i| {
+                let process = call(i).process;
+                let vote = votes.get(&(device, process)).copied().unwrap_or_default();
+                (vote, std::cmp::Reverse(process))
+            })
+        })
+        .collect();
+    Joined { calls, shared }
+}
+
+/// Whether the call launches a graph.
+pub(super) fn is_graph(call: &Call) -> bool {
+    call.kind == CallKind::Graph
+}

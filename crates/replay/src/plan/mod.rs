@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A replay as a list of host operations.
+//!
+//! Invariants: operations stand in host order and their times never fall; on
+//! each stream they stand in the recorded order; every span begun is ended
+//! once; the same trace gives the same plan.
+
+mod build;
+mod graph;
+mod join;
+
+pub use build::build;
+
+use crate::steps::Lane;
+
+/// When the host launches what it launches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timing {
+    /// At its recorded GPU start: for a host that costs nothing.
+    Ideal,
+    /// At its recorded host launch time.
+    Honest,
+}
+
+/// A whole replay.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Devices, by the name the trace gives them.
+    pub devices: Vec<String>,
+    /// Streams; operations name them by index.
+    pub streams: Vec<Stream>,
+    /// Whole kernel names, no two equal; operations name them by index.
+    pub kernels: Vec<String>,
+    /// Distinct graphs; one may be launched many times.
+    pub graphs: Vec<Graph>,
+    /// Steps with GPU work, in the order in which they begin on the GPU.
+    pub steps: Vec<Step>,
+    /// The lane spans of the replay.
+    pub spans: Vec<LaneSpan>,
+    /// What the host does.
+    pub ops: Vec<Op>,
+    /// What a reader must know: drops, guesses, steps without counts.
+    pub notes: Vec<String>,
+}
+
+/// A stream of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// Index into [`Plan::devices`].
+    pub device: u32,
+    /// The stream's recorded name.
+    pub name: String,
+}
+
+/// A step of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Its recorded name.
+    pub name: String,
+    /// Prefill or decode.
+    pub lane: Lane,
+}
+
+/// One span of a lane, as it was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneSpan {
+    /// The lane.
+    pub lane: Lane,
+    /// The step, none for admit.
+    pub step: Option<u32>,
+    /// Index into [`Plan::streams`].
+    pub stream: u32,
+    /// First GPU start on the stream, nanoseconds from the trace's first.
+    pub start_ns: i64,
+    /// From there to the last end on the stream, nanoseconds.
+    pub span_ns: u64,
+    /// Sum of the work on the stream less its union, nanoseconds: what a
+    /// stream that runs in order lays end to end.
+    pub overlap_ns: u64,
+}
+
+/// What a host operation launches or marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// The recorder's step begins, with the admit work before the step's own.
+    /// None where a trace has no step at all.
+    StepBegin {
+        /// Index into [`Plan::steps`].
+        step: Option<u32>,
+    },
+    /// The recorder's step ends. A lane span may still be open: steps overlap.
+    StepEnd,
+    /// A lane span begins on its stream; index into [`Plan::spans`].
+    LaneBegin {
+        /// The span.
+        span: u32,
+    },
+    /// A lane span ends on its stream.
+    LaneEnd {
+        /// The span.
+        span: u32,
+    },
+    /// A kernel launched one by one: it gets a span in an armed step.
+    Kernel {
+        /// Index into [`Plan::kernels`].
+        kernel: u32,
+        /// Index into [`Plan::streams`].
+        stream: u32,
+        /// How long it runs, nanoseconds.
+        duration_ns: u64,
+    },
+    /// A copy: occupies its stream, gets no span.
+    Copy {
+        /// Index into [`Plan::streams`].
+        stream: u32,
+        /// How long it runs, nanoseconds.
+        duration_ns: u64,
+    },
+    /// A memory set: occupies its stream, gets no span.
+    Set {
+        /// Index into [`Plan::streams`].
+        stream: u32,
+        /// How long it runs, nanoseconds.
+        duration_ns: u64,
+    },
+    /// A graph launch on the stream of its first chain: gets no span.
+    Graph {
+        /// Index into [`Plan::graphs`].
+        graph: u32,
+    },
+}
+
+/// One host operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Op {
+    /// Host time, nanoseconds from the plan's first operation; never falls.
+    pub at_ns: u64,
+    /// What is done.
+    pub what: What,
+}
+
+/// A graph: one chain of nodes per stream, forked from and joined to the
+/// first chain's stream. That stream is busy until the last chain's end.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Graph {
+    /// The chains, the one with the most GPU time first.
+    pub chains: Vec<Chain>,
+}
+
+/// The nodes of a graph on one stream, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Chain {
+    /// Index into [`Plan::streams`].
+    pub stream: u32,
+    /// The nodes.
+    pub nodes: Vec<Node>,
+}
+
+/// A node of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Node {
+    /// Index into [`Plan::kernels`]; none for a copy or set.
+    pub kernel: Option<u32>,
+    /// Idle time before it on its stream (for a chain's first node, since the
+    /// graph's first start), nanoseconds.
+    pub gap_ns: u64,
+    /// How long it runs, nanoseconds.
+    pub duration_ns: u64,
+}
+
+impl Graph {
+    /// Nodes that are kernels.
+    pub fn kernels(&self) -> usize {
+        let nodes = self.chains.iter().flat_map(|c| &c.nodes);
+        nodes.filter(|n| n.kernel.is_some()).count()
+    }
+
+    /// From the graph's start to its last chain's end, nanoseconds.
+    pub fn length_ns(&self) -> u64 {
+        self.chains
+            .iter()
+            .map(|c| c.nodes.iter().map(|n| n.gap_ns + n.duration_ns).sum())
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// The stream it is launched on.
+    pub fn stream(&self) -> u32 {
+        self.chains.first().map_or(0, |chain| chain.stream)
+    }
+}
+
+impl Plan {
+    /// From the first operation to the end of the last work, at least:
+    /// nanoseconds of the longest lane's recorded time.
+    pub fn length_ns(&self) -> u64 {
+        self.ops.last().map_or(0, |op| op.at_ns)
+    }
+
+    /// Graph launches, and the kernels in them.
+    pub fn graph_totals(&self) -> (u64, u64) {
+        self.ops
+            .iter()
+            .fold((0, 0), |(n, kernels), op| match op.what {
+                What::Graph { graph } => (
+                    n + 1,
+                    kernels + self.graphs[graph as usize].kernels() as u64,
+                ),
+                _ => (n, kernels),
+            })
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names by number.
+//!
+//! Invariant: two names share a number if, and only if, all their bytes are
+//! equal. Kernel names that differ only after a kilobyte are common.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A set of byte strings, each with its index.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    list: Vec<Arc<[u8]>>,
+    index: HashMap<Arc<[u8]>, u32>,
+}
+
+impl Names {
+    /// The number of `name`, given out on first sight.
+    pub fn intern(&mut self, name: &[u8]) -> u32 {
+        if let Some(&index) = self.index.get(name) {
+            return index;
+        }
+        let index = self.list.len() as u32;
+        let shared: Arc<[u8]> = name.into();
+        self.list.push(shared.clone());
+        self.index.insert(shared, index);
+        index
+    }
+
+    /// The bytes of a name; empty for a number never given out.
+    pub fn get(&self, index: u32) -> &[u8] {
+        self.list.get(index as usize).map_or(&[], |name| name)
+    }
+
+    /// The name as text, with anything that is not UTF-8 replaced. Two names
+    /// may read the same; [`Names::texts`] keeps them apart.
+    pub fn text(&self, index: u32) -> String {
+        String::from_utf8_lossy(self.get(index)).into_owned()
+    }
+
+    /// The given names as text, no two of them equal: where replacing invalid
+    /// bytes makes two alike, the later one gets a number.
+    pub fn texts(&self, indices: impl IntoIterator<Item = u32>) -> Vec<String> {
+        let mut seen = std::collections::HashSet::new();
+        // Genuine text first: a replaced name must not take one away from it.
+        let indices: Vec<u32> = indices.into_iter().collect();
+        for &index in &indices {
+            if let Ok(text) = std::str::from_utf8(self.get(index)) {
+                seen.insert(text.to_owned());
+            }
+        }
+        indices
+            .iter()
+            .map(|&index| match std::str::from_utf8(self.get(index)) {
+                Ok(text) => text.to_owned(),
+                Err(_) => {
+                    let text = self.text(index);
+                    let mut unique = text.clone();
+                    let mut n = 1;
+                    while !seen.insert(unique.clone()) {
+                        n += 1;
+                        unique = format!("{text} ~{n}");
+                    }
+                    unique
+                }
+            })
+            .collect()
+    }
+
+    /// How many names there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identity_is_every_byte() {
+        let mut names = Names::default();
+        let long = vec![b'k'; 70_000];
+        let mut other = long.clone();
+        other[69_999] = b'j';
+        assert_ne!(names.intern(&long), names.intern(&other));
+        assert_eq!(names.intern(&long), 0);
+        assert_eq!(names.len(), 2);
+    }
+
+    #[test]
+    fn invalid_bytes_never_merge_two_names() {
+        let mut names = Names::default();
+        let a = names.intern(b"k\xff");
+        let b = names.intern(b"k\xfe");
+        let c = names.intern("k\u{fffd}".as_bytes());
+        let texts = names.texts([a, b, c]);
+        assert_eq!(texts[2], "k\u{fffd}");
+        assert_eq!(texts[0], "k\u{fffd} ~2");
+        assert_eq!(texts[1], "k\u{fffd} ~3");
+    }
+}

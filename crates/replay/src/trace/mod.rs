@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A recorded timeline (Kineto / Chrome JSON), read as a stream.
+//!
+//! Invariants: times are whole nanoseconds from the first GPU start; a name's
+//! identity is all of its bytes; nothing is dropped without being counted in
+//! [`Drops`]; memory grows with the GPU work, the runtime calls and the
+//! annotations, never with the document.
+
+mod error;
+mod event;
+mod intern;
+mod read;
+mod stamp;
+mod unpack;
+
+pub use error::TraceError;
+pub use intern::Names;
+pub use read::{read, read_bytes};
+pub use stamp::{BadStamp, Nanos, parse_us};
+pub use unpack::Limits;
+
+/// What a piece of GPU work is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WorkKind {
+    /// A kernel, by the index of its name in [`Trace::names`].
+    Kernel(u32),
+    /// A memory copy.
+    Copy,
+    /// A memory set.
+    Set,
+}
+
+/// One piece of work on the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// Start, nanoseconds from the first GPU start of the trace.
+    pub start_ns: i64,
+    /// Duration in nanoseconds, at most [`LONGEST_WORK_NS`].
+    pub duration_ns: u64,
+    /// Index into [`Trace::streams`].
+    pub stream: u32,
+    /// The id of the host call that launched it, where the trace has one.
+    pub correlation: Option<i64>,
+    /// Kernel, copy or set.
+    pub kind: WorkKind,
+}
+
+impl Work {
+    /// End, nanoseconds from the first GPU start.
+    pub fn end_ns(&self) -> i64 {
+        self.start_ns.saturating_add_unsigned(self.duration_ns)
+    }
+}
+
+/// A longer single piece of GPU work than this is a broken record: one hour.
+pub const LONGEST_WORK_NS: u64 = 3_600_000_000_000;
+
+/// A stamp further than this from the median GPU start is a broken record:
+/// one day, in nanoseconds.
+pub const FURTHEST_NS: u64 = 86_400_000_000_000;
+
+/// What a host call did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CallKind {
+    /// Neither of the others by its name.
+    Other,
+    /// Launches one kernel, copy or set.
+    Launch,
+    /// Launches a graph.
+    Graph,
+}
+
+/// A host call that carries a correlation id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Host time, nanoseconds from the first GPU start (often negative).
+    pub at_ns: i64,
+    /// The id its GPU work carries too.
+    pub correlation: i64,
+    /// Index of the process's name in [`Trace::ids`].
+    pub process: u32,
+    /// What it did.
+    pub kind: CallKind,
+}
+
+/// A host annotation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Annotation {
+    /// Start, nanoseconds from the first GPU start.
+    pub start_ns: i64,
+    /// End; never before the start.
+    pub end_ns: i64,
+    /// Index of the process's name in [`Trace::ids`].
+    pub process: u32,
+    /// Index of its name in [`Trace::names`].
+    pub name: u32,
+}
+
+/// A stream of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stream {
+    /// Index of the device's name in [`Trace::ids`].
+    pub device: u32,
+    /// Index of the stream's name in [`Trace::ids`].
+    pub stream: u32,
+}
+
+/// GPU events and annotations that were not taken, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drops {
+    /// An entry of the event list that is not an object.
+    pub not_an_event: u64,
+    /// A key that decides something stands twice in one event.
+    pub duplicate_keys: u64,
+    /// No name, stamp or duration.
+    pub missing_fields: u64,
+    /// A phase other than a complete event.
+    pub not_complete: u64,
+    /// A stamp or duration that is no number or does not fit.
+    pub bad_stamps: u64,
+    /// A stamp of zero: the recorder never collected it.
+    pub zero_stamps: u64,
+    /// A duration below zero.
+    pub negative_durations: u64,
+    /// A duration of more than an hour, or a stamp a day from the others.
+    pub absurd: u64,
+    /// Not dropped: digits below one nanosecond were rounded.
+    pub rounded: u64,
+}
+
+impl Drops {
+    /// Every reason with its count, in words, the zero ones left out.
+    pub fn reasons(&self) -> Vec<String> {
+        [
+            (self.not_an_event, "not an object"),
+            (self.duplicate_keys, "a key given twice"),
+            (self.missing_fields, "no name, stamp or duration"),
+            (self.not_complete, "not a complete event"),
+            (self.bad_stamps, "a stamp that is no number or does not fit"),
+            (self.zero_stamps, "stamp 0 (never collected)"),
+            (self.negative_durations, "a negative duration"),
+            (self.absurd, "longer than an hour or a day from the rest"),
+        ]
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, reason)| format!("{count} {reason}"))
+        .collect()
+    }
+
+    /// How many were dropped in all.
+    pub fn total(&self) -> u64 {
+        self.not_an_event
+            + self.duplicate_keys
+            + self.missing_fields
+            + self.not_complete
+            + self.bad_stamps
+            + self.zero_stamps
+            + self.negative_durations
+            + self.absurd
+    }
+}
+
+/// A recorded timeline.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// Kernel and annotation names, each distinct byte string once.
+    pub names: Names,
+    /// Processes, devices and streams by the text the trace gives them.
+    pub ids: Names,
+    /// Streams in the order of first use in the file.
+    pub streams: Vec<Stream>,
+    /// GPU work, in file order.
+    pub work: Vec<Work>,
+    /// Host calls with a correlation id, in file order.
+    pub calls: Vec<Call>,
+    /// Host annotations, in file order.
+    pub annotations: Vec<Annotation>,
+    /// Events of every kind read.
+    pub events: u64,
+    /// Unpacked size in bytes.
+    pub bytes: u64,
+    /// What was left out.
+    pub drops: Drops,
+}
+
+impl Trace {
+    /// Moves time zero to the first GPU start, after dropping work that lies
+    /// more than [`FURTHEST_NS`] from the median start: one broken stamp would
+    /// otherwise put decades of idle time into a replay.
+    pub(crate) fn rebase(&mut self) {
+        if self.work.is_empty() {
+            return;
+        }
+        let mut starts: Vec<i64> = self.work.iter().map(|w| w.start_ns).collect();
+        let middle = starts.len() / 2;
+        let median = *starts.select_nth_unstable(middle).1;
+        drop(starts);
+        let before = self.work.len();
+        self.work
+            .retain(|w| w.start_ns.abs_diff(median) <= FURTHEST_NS);
+        self.drops.absurd += (before - self.work.len()) as u64;
+        let zero = self.work.iter().map(|w| w.start_ns).min().unwrap_or(median);
+        for work in &mut self.work {
+            work.start_ns -= zero;
+        }
+        for call in &mut self.calls {
+            call.at_ns = call.at_ns.saturating_sub(zero);
+        }
+        for note in &mut self.annotations {
+            note.start_ns = note.start_ns.saturating_sub(zero);
+            note.end_ns = note.end_ns.saturating_sub(zero);
+        }
+    }
+}

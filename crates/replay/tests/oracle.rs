@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Plans of the real traces, held against sums that another tool made.
+//!
+//! The traces lie outside the repository; where they are absent the tests are
+//! skipped with a printed reason, except under `CI=true`, where that fails.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use metrale_replay::model;
+use metrale_replay::plan::{self, Plan, Timing, What};
+use metrale_replay::steps::{Lane, Patterns};
+use metrale_replay::trace::{self, Limits, Trace, WorkKind};
+
+const TRACES: [&str; 5] = [
+    "vllm-decode-graph",
+    "vllm-prefill-decode-piecewise",
+    "sglang-decode-graph",
+    "h100-qwen-eager",
+    "ddp-five-steps",
+];
+
+fn folder() -> Option<PathBuf> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    let ci = std::env::var("CI").is_ok_and(|v| v == "true");
+    assert!(!ci, "CI=true, but {} is absent", folder.display());
+    println!("skipped: {} is absent", folder.display());
+    None
+}
+
+fn load(folder: &std::path::Path, name: &str) -> Trace {
+    let path = folder.join(format!("{name}.json.gz"));
+    trace::read(&path, &Limits::default(), &mut |_, _| {}).expect("a good trace")
+}
+
+/// Rows of a CSV file with quoted fields, without its header.
+fn csv(text: &str) -> Vec<Vec<String>> {
+    let (mut rows, mut row, mut field) = (Vec::new(), Vec::new(), String::new());
+    let mut quoted = false;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if quoted && chars.peek() == Some(&'"') => {
+                field.push(chars.next().expect("peeked"))
+            }
+            '"' => quoted = !quoted,
+            ',' if !quoted => row.push(std::mem::take(&mut field)),
+            '\r' if !quoted => {}
+            '\n' if !quoted => {
+                row.push(std::mem::take(&mut field));
+                rows.push(std::mem::take(&mut row));
+            }
+            c => field.push(c),
+        }
+    }
+    rows.split_off(1)
+}
+
+fn read_csv(folder: &std::path::Path, name: &str, what: &str) -> Vec<Vec<String>> {
+    csv(&std::fs::read_to_string(folder.join(format!("{name}.{what}.csv"))).expect("a table"))
+}
+
+fn each(mut check: impl FnMut(&str, &std::path::Path, &Trace, &Plan)) {
+    let Some(folder) = folder() else { return };
+    for name in TRACES {
+        let trace = load(&folder, name);
+        let plan = plan::build(&trace, &Patterns::default(), Timing::Ideal);
+        check(name, &folder, &trace, &plan);
+    }
+}
+
+#[test]
+fn every_kernel_has_its_launches_and_its_total() {
+    each(|name, folder, trace, _| {
+        let mut found: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        for work in &trace.work {
+            if let WorkKind::Kernel(kernel) = work.kind {
+                let sum = found.entry(trace.names.text(kernel)).or_default();
+                sum.0 += 1;
+                sum.1 += work.duration_ns;
+            }
+        }
+        let expected: BTreeMap<String, (u64, u64)> = read_csv(folder, name, "kernels")
+            .iter()
+            .map(|row| {
+                (
+                    row[8].clone(),
+                    (row[2].parse().unwrap(), row[1].parse().unwrap()),
+                )
+            })
+            .collect();
+        assert_eq!(found, expected, "{name}");
+        assert_eq!(trace.drops.total(), 0, "{name}");
+    });
+}
+
+#[test]
+fn eager_kernels_are_exact_and_graph_kernels_have_no_row() {
+    each(|name, folder, _, plan| {
+        let outcome = model::run(plan);
+        let found: BTreeMap<&str, (u64, u64)> = plan
+            .kernels
+            .iter()
+            .zip(&outcome.kernels)
+            .filter(|(_, sum)| sum.launches > 0)
+            .map(|(name, sum)| (name.as_str(), (sum.launches, sum.total_ns)))
+            .collect();
+        let rows = read_csv(folder, name, "eager");
+        let expected: BTreeMap<&str, (u64, u64)> = rows
+            .iter()
+            .map(|row| {
+                (
+                    row[2].as_str(),
+                    (row[0].parse().unwrap(), row[1].parse().unwrap()),
+                )
+            })
+            .collect();
+        assert_eq!(found, expected, "{name}");
+    });
+}
+
+#[test]
+fn lane_spans_are_the_recorded_extents() {
+    each(|name, folder, _, plan| {
+        let outcome = model::run(plan);
+        let rows = read_csv(folder, name, "steps");
+        let mut expected = Vec::new();
+        for row in rows
+            .iter()
+            .filter(|row| row[0] != "graph" && !row[10].is_empty())
+        {
+            let numbers: Vec<i64> = row[10..13].iter().map(|n| n.parse().unwrap()).collect();
+            expected.push((row[1].clone(), row[9].clone(), numbers));
+        }
+        let mut found = Vec::new();
+        for (span, &replayed) in plan.spans.iter().zip(&outcome.spans) {
+            let step = span.step.map_or("", |s| &plan.steps[s as usize].name);
+            let stream = &plan.streams[span.stream as usize].name;
+            let numbers = vec![span.start_ns, span.span_ns as i64, span.overlap_ns as i64];
+            found.push((step.to_owned(), stream.clone(), numbers));
+            // An in-order stream can only lay overlaps end to end.
+            assert!(
+                (span.span_ns..=span.span_ns + span.overlap_ns).contains(&replayed),
+                "{name}: {replayed} for {span:?}"
+            );
+        }
+        expected.sort();
+        found.sort();
+        assert_eq!(found, expected, "{name}");
+    });
+}
+
+#[test]
+fn graphs_are_the_recorded_launches() {
+    each(|name, folder, _, plan| {
+        let rows = read_csv(folder, name, "steps");
+        let mut launched = plan.ops.iter().filter_map(|op| match op.what {
+            What::Graph { graph } => Some((op.at_ns, &plan.graphs[graph as usize])),
+            _ => None,
+        });
+        for row in rows.iter().filter(|row| row[0] == "graph") {
+            let number = |column: usize| row[column].parse::<u64>().unwrap();
+            let (at_ns, graph) = launched.next().expect("as many launches as rows");
+            assert_eq!(
+                (at_ns, graph.kernels() as u64),
+                (number(2), number(6)),
+                "{name}"
+            );
+            // Nodes that overlap are laid end to end.
+            let (span, overlap) = (number(3), number(5) - number(4));
+            assert!(
+                (span..=span + overlap).contains(&graph.length_ns()),
+                "{name} {row:?}"
+            );
+        }
+        assert!(launched.next().is_none(), "{name}");
+    });
+}
+
+#[test]
+fn lanes_are_what_the_names_state() {
+    each(|name, _, _, plan| {
+        let lanes: Vec<Lane> = plan.steps.iter().map(|s| s.lane).collect();
+        let stated = !plan.notes.iter().any(|n| n.contains("no token count"));
+        match name {
+            "vllm-prefill-decode-piecewise" => {
+                assert_eq!((lanes, stated), (vec![Lane::Prefill], true))
+            }
+            "ddp-five-steps" => assert_eq!((lanes, stated), (vec![Lane::Decode; 5], false)),
+            "h100-qwen-eager" => assert_eq!((lanes, stated), (vec![Lane::Decode], false)),
+            _ => assert_eq!((lanes, stated), (vec![Lane::Decode], true)),
+        }
+    });
+}
+
+#[test]
+fn honest_times_keep_the_order_of_every_stream() {
+    let Some(folder) = folder() else { return };
+    for name in TRACES {
+        let trace = load(&folder, name);
+        let ideal = plan::build(&trace, &Patterns::default(), Timing::Ideal);
+        let honest = plan::build(&trace, &Patterns::default(), Timing::Honest);
+        assert!(honest.ops.is_sorted_by_key(|op| op.at_ns), "{name}");
+        for stream in 0..ideal.streams.len() as u32 {
+            let on = |plan: &Plan| -> Vec<String> {
+                let mine = plan.ops.iter().filter_map(|op| match op.what {
+                    What::Kernel {
+                        stream: s,
+                        kernel,
+                        duration_ns,
+                    } if s == stream => {
+                        Some(format!("{} {duration_ns}", plan.kernels[kernel as usize]))
+                    }
+                    What::Copy { stream: s, .. } | What::Set { stream: s, .. } if s == stream => {
+                        Some("copy or set".to_owned())
+                    }
+                    What::Graph { graph } if plan.graphs[graph as usize].stream() == stream => {
+                        Some(format!("graph {graph}"))
+                    }
+                    _ => None,
+                });
+                mine.collect()
+            };
+            assert_eq!(on(&ideal), on(&honest), "{name} stream {stream}");
+        }
+    }
+}
