@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Memory and copies.
+//!
+//! The synchronous forms run on the legacy stream and wait for it.
+#![allow(non_snake_case, reason = "the driver's own names")]
+
+use std::ffi::{c_uint, c_void};
+
+use metrale_gpu_sys::cuda::Status;
+
+use super::{Out, call, put, some};
+use crate::capture::Target;
+use crate::graph::Kind;
+use crate::memory::{DEVICE_BYTES, Transfer};
+use crate::symbols::Symbol;
+use crate::thread::Thread;
+use crate::world::{Outcome, World};
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemGetInfo_v2(free: Out<'_, usize>, total: Out<'_, usize>) -> u32 {
+    call(Symbol::cuMemGetInfo_v2, 0, 0, |world, thread| {
+        world.current(thread)?;
+        put(free, world.memory.free_bytes())?;
+        put(total, DEVICE_BYTES)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemAlloc_v2(out: Out<'_, u64>, bytes: usize) -> u32 {
+    call(Symbol::cuMemAlloc_v2, 0, 0, |world, thread| {
+        some(&out)?;
+        let context = world.current(thread)?;
+        world.unsafe_call(thread)?;
+        let address = world.memory.allocate(context, bytes)?;
+        put(out, address)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemFree_v2(address: u64) -> u32 {
+    call(Symbol::cuMemFree_v2, address, 0, |world, thread| {
+        world.current(thread)?;
+        world.unsafe_call(thread)?;
+        world.memory.free(address)
+    })
+}
+
+/// 0 bytes give NULL. In a capture the memory is there at once and stays; the
+/// graph gets a node for it that takes no time.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemAllocAsync(out: Out<'_, u64>, bytes: usize, stream: u64) -> u32 {
+    call(Symbol::cuMemAllocAsync, 0, stream, |world, thread| {
+        some(&out)?;
+        let key = world.stream_key(thread, stream, false)?;
+        let context = world.stream(key)?.context;
+        let target = world.target(key)?;
+        let address = if bytes == 0 {
+            0
+        } else {
+            world.memory.allocate(context, bytes)?
+        };
+        match target {
+            Target::Device => world.submit(key, 0).map(|_| ())?,
+            Target::Capture(id) => world.add_node(id, key, Kind::Memory)?,
+        }
+        put(out, address)
+    })
+}
+
+/// In a capture the graph gets a node and the memory stays.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemFreeAsync(address: u64, stream: u64) -> u32 {
+    call(Symbol::cuMemFreeAsync, address, stream, |world, thread| {
+        let key = world.stream_key(thread, stream, false)?;
+        match world.target(key)? {
+            Target::Device => {
+                world.memory.free(address)?;
+                world.submit(key, 0).map(|_| ())
+            }
+            Target::Capture(_) if address != 0 && !world.memory.is_allocated(address) => {
+                Err(Status::ERROR_INVALID_VALUE)
+            }
+            Target::Capture(id) => world.add_node(id, key, Kind::Memory),
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemHostAlloc(
+    out: Out<'_, *mut u8>,
+    bytes: usize,
+    _flags: c_uint,
+) -> u32 {
+    call(Symbol::cuMemHostAlloc, 0, 0, |world, thread| {
+        some(&out)?;
+        world.current(thread)?;
+        world.unsafe_call(thread)?;
+        let address = world.memory.allocate_host(bytes)?;
+        put(out, address)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemFreeHost(address: *mut c_void) -> u32 {
+    call(Symbol::cuMemFreeHost, 0, 0, |world, thread| {
+        world.current(thread)?;
+        world.unsafe_call(thread)?;
+        world.memory.free_host(address.expose_provenance())
+    })
+}
+
+/// A transfer given to a stream.
+fn enqueue(world: &mut World, key: u64, transfer: Transfer) -> Outcome {
+    match world.target(key)? {
+        Target::Device => {
+            world.memory.run(transfer)?;
+            world.submit(key, world.config.copy_ns).map(|_| ())
+        }
+        Target::Capture(id) => {
+            world.memory.check(transfer)?;
+            world.add_node(id, key, Kind::Copy(transfer))
+        }
+    }
+}
+
+fn asynchronous(symbol: Symbol, stream: u64, transfer: Transfer) -> u32 {
+    call(symbol, 0, stream, |world, thread| {
+        let key = world.stream_key(thread, stream, false)?;
+        enqueue(world, key, transfer)
+    })
+}
+
+/// On the legacy stream, and waited for: an unsafe call during a capture.
+fn synchronous(symbol: Symbol, transfer: Transfer) -> u32 {
+    call(symbol, 0, 0, |world: &mut World, thread: Thread| {
+        let key = world.stream_key(thread, 0, false)?;
+        world.stream_wait(thread, key)?;
+        enqueue(world, key, transfer)?;
+        let end = world.completion(key);
+        world.wait(end);
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemsetD8_v2(to: u64, value: u8, bytes: usize) -> u32 {
+    synchronous(Symbol::cuMemsetD8_v2, Transfer::Fill { to, value, bytes })
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemsetD8Async(to: u64, value: u8, bytes: usize, stream: u64) -> u32 {
+    let transfer = Transfer::Fill { to, value, bytes };
+    asynchronous(Symbol::cuMemsetD8Async, stream, transfer)
+}
+
+/// # Safety
+/// `from` is good for `bytes`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: usize) -> u32 {
+    let from = from.expose_provenance();
+    let transfer = Transfer::ToDevice { to, from, bytes };
+    synchronous(Symbol::cuMemcpyHtoD_v2, transfer)
+}
+
+/// # Safety
+/// `from` is good for `bytes`, in a capture at every launch of its graph.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
+    to: u64,
+    from: *const c_void,
+    bytes: usize,
+    stream: u64,
+) -> u32 {
+    let from = from.expose_provenance();
+    let transfer = Transfer::ToDevice { to, from, bytes };
+    asynchronous(Symbol::cuMemcpyHtoDAsync_v2, stream, transfer)
+}
+
+/// # Safety
+/// `to` is good for `bytes`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) -> u32 {
+    let to = to.expose_provenance();
+    let transfer = Transfer::ToHost { to, from, bytes };
+    synchronous(Symbol::cuMemcpyDtoH_v2, transfer)
+}
+
+/// # Safety
+/// `to` is good for `bytes`, in a capture at every launch of its graph.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
+    to: *mut c_void,
+    from: u64,
+    bytes: usize,
+    stream: u64,
+) -> u32 {
+    let to = to.expose_provenance();
+    let transfer = Transfer::ToHost { to, from, bytes };
+    asynchronous(Symbol::cuMemcpyDtoHAsync_v2, stream, transfer)
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemcpyDtoD_v2(to: u64, from: u64, bytes: usize) -> u32 {
+    let transfer = Transfer::Within { to, from, bytes };
+    synchronous(Symbol::cuMemcpyDtoD_v2, transfer)
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemcpyDtoDAsync_v2(
+    to: u64,
+    from: u64,
+    bytes: usize,
+    stream: u64,
+) -> u32 {
+    let transfer = Transfer::Within { to, from, bytes };
+    asynchronous(Symbol::cuMemcpyDtoDAsync_v2, stream, transfer)
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The exported C functions, one file for each part of the driver API.
+//!
+//! Signatures follow NVIDIA's driver API reference. An out pointer is an
+//! `Option` of a reference: the caller of a C function promises that it is NULL
+//! or good to write. Every function goes through [`call`], which counts, logs,
+//! injects faults and lets no panic out.
+
+pub(crate) mod capture;
+pub(crate) mod context;
+pub(crate) mod device;
+pub(crate) mod event;
+pub(crate) mod graph;
+pub(crate) mod launch;
+pub(crate) mod lookup;
+pub(crate) mod memory;
+pub(crate) mod module;
+pub(crate) mod stream;
+
+use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use metrale_gpu_sys::cuda::Status;
+
+use crate::faults;
+use crate::log::Record;
+use crate::symbols::Symbol;
+use crate::thread::Thread;
+use crate::world::{self, Outcome, World};
+
+/// An out pointer of a C function.
+pub(crate) type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
+
+/// Writes to an out pointer: 1 if it is NULL.
+pub(crate) fn put<T>(out: Out<'_, T>, value: T) -> Outcome {
+    out.ok_or(Status::ERROR_INVALID_VALUE)?.write(value);
+    Ok(())
+}
+
+/// Writes to an out pointer that may be NULL.
+pub(crate) fn put_if<T>(out: Out<'_, T>, value: T) {
+    if let Some(out) = out {
+        out.write(value);
+    }
+}
+
+/// 1 if the out pointer is NULL, before anything is done.
+pub(crate) fn some<T>(out: &Out<'_, T>) -> Outcome {
+    match out {
+        Some(_) => Ok(()),
+        None => Err(Status::ERROR_INVALID_VALUE),
+    }
+}
+
+/// Runs one call under the world's lock. `handle` and `stream` are only for
+/// the log, 0 where the call has none.
+pub(crate) fn call(
+    symbol: Symbol,
+    handle: u64,
+    stream: u64,
+    body: impl FnOnce(&mut World, Thread) -> Outcome,
+) -> u32 {
+    let outcome = catch_unwind(AssertUnwindSafe(|| guarded(symbol, handle, stream, body)));
+    outcome.unwrap_or(Status::ERROR_UNKNOWN).0
+}
+
+fn guarded(
+    symbol: Symbol,
+    handle: u64,
+    stream: u64,
+    body: impl FnOnce(&mut World, Thread) -> Outcome,
+) -> Status {
+    faults::pass_gate(symbol);
+    if world::is_forked_child() {
+        return Status::ERROR_NOT_INITIALIZED;
+    }
+    let mut guard = world::lock();
+    let world = &mut *guard;
+    let thread = Thread::current(world.epoch);
+    let index = symbol.index();
+    world.calls += 1;
+    if let Some(count) = world.counts.get_mut(index) {
+        *count += 1;
+    }
+    let cost = world.config.call_cost_ns.get(index).copied().unwrap_or(0);
+    let delay = world.faults.take_delay(symbol);
+    world.clock.advance(cost.saturating_add(delay));
+    let fault = world.faults.take_status(symbol, thread.id);
+    let status = if world.config.stub {
+        Status::ERROR_STUB_LIBRARY
+    } else if let Some(status) = fault {
+        status
+    } else {
+        body(world, thread).err().unwrap_or(Status::SUCCESS)
+    };
+    let (sequence, time_ns) = (world.calls, world.clock.now());
+    world.log.push(|| Record {
+        sequence,
+        thread: thread.id,
+        symbol,
+        handle,
+        stream,
+        status: status.0,
+        mode: thread.mode(),
+        time_ns,
+    });
+    let wait = world.wait_until.take();
+    drop(guard);
+    if let Some(until) = wait {
+        sleep_until(until);
+    }
+    status
+}
+
+/// In real time: sleeps until the clock reads `until`. Ends early if the world
+/// was put back to virtual time meanwhile.
+fn sleep_until(until: u64) {
+    loop {
+        let guard = world::lock();
+        let left = until.saturating_sub(guard.clock.now());
+        let is_real = guard.clock.is_real_time();
+        drop(guard);
+        if left == 0 || !is_real {
+            return;
+        }
+        std::thread::sleep(Duration::from_nanos(left));
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a test can set about the simulated machine and driver.
+
+use crate::symbols::Symbol;
+
+/// A kernel without a duration argument and without an entry in the table.
+pub(crate) const DEFAULT_KERNEL_NS: u64 = 1_000;
+
+/// `cuDriverGetVersion` unless told otherwise: new enough for every export.
+pub(crate) const DEFAULT_DRIVER_VERSION: i32 = 13_000;
+
+#[derive(Debug)]
+pub(crate) struct Config {
+    /// 0 simulates a machine without a GPU.
+    pub(crate) devices: u32,
+    pub(crate) driver_version: i32,
+    /// The toolkit's stub library: every call answers 34.
+    pub(crate) stub: bool,
+    /// Whether a function's first launch loads it, an unsafe call.
+    pub(crate) lazy_loading: bool,
+    pub(crate) quantum_ns: u64,
+    pub(crate) copy_ns: u64,
+    pub(crate) default_kernel_ns: u64,
+    /// Durations of kernels without an argument for it, by name.
+    pub(crate) kernel_ns: Vec<(String, u64)>,
+    /// What each call costs the host, by function.
+    pub(crate) call_cost_ns: [u64; Symbol::COUNT],
+    pub(crate) hidden: [bool; Symbol::COUNT],
+}
+
+impl Config {
+    pub(crate) const fn new() -> Self {
+        Self {
+            devices: 1,
+            driver_version: DEFAULT_DRIVER_VERSION,
+            stub: false,
+            lazy_loading: false,
+            quantum_ns: 1,
+            copy_ns: 0,
+            default_kernel_ns: DEFAULT_KERNEL_NS,
+            kernel_ns: Vec::new(),
+            call_cost_ns: [0; Symbol::COUNT],
+            hidden: [false; Symbol::COUNT],
+        }
+    }
+
+    /// The duration of a kernel that brings none in an argument.
+    pub(crate) fn kernel_duration(&self, name: &str) -> u64 {
+        self.kernel_ns
+            .iter()
+            .find(|(known, _)| known == name)
+            .map_or(self.default_kernel_ns, |(_, ns)| *ns)
+    }
+
+    pub(crate) fn set_kernel_duration(&mut self, name: &str, ns: u64) {
+        match self.kernel_ns.iter_mut().find(|(known, _)| known == name) {
+            Some((_, duration)) => *duration = ns,
+            None => self.kernel_ns.push((name.to_owned(), ns)),
+        }
+    }
+
+    pub(crate) fn is_hidden(&self, symbol: Symbol) -> bool {
+        self.hidden.get(symbol.index()).copied().unwrap_or(false)
+    }
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Events: what was last recorded on them, and when it completes.
+
+use metrale_gpu_sys::cuda::Status;
+
+use crate::clock::elapsed_ms;
+use crate::world::World;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// An empty set of work: a query says done, a time there is none.
+    Never,
+    /// Complete from this time on.
+    Recorded(u64),
+    /// Last recorded in a capture, after these nodes: a marker, not a time.
+    Captured { capture: u64, deps: Vec<usize> },
+}
+
+#[derive(Debug)]
+pub(crate) struct Event {
+    pub(crate) context: u64,
+    pub(crate) is_timed: bool,
+    pub(crate) state: State,
+}
+
+impl World {
+    /// When the event completes, `None` if it was never recorded; 907 if it was
+    /// last recorded in a capture, which that attempt breaks.
+    pub(crate) fn event_time(&mut self, handle: u64) -> Result<Option<u64>, Status> {
+        match self.events.get(handle).map(|event| &event.state) {
+            None => Err(self.stale()),
+            Some(State::Never) => Ok(None),
+            Some(State::Recorded(at)) => Ok(Some(*at)),
+            Some(State::Captured { capture, .. }) => {
+                let capture = *capture;
+                self.invalidate(capture);
+                Err(Status::ERROR_CAPTURED_EVENT)
+            }
+        }
+    }
+
+    /// Milliseconds between two completed, timed events of one context.
+    pub(crate) fn elapsed(&mut self, start: u64, end: u64) -> Result<f32, Status> {
+        let from = self.event_time(start)?;
+        let to = self.event_time(end)?;
+        let (Some(first), Some(last)) = (self.events.get(start), self.events.get(end)) else {
+            return Err(Status::ERROR_INVALID_HANDLE);
+        };
+        let (Some(from), Some(to)) = (from, to) else {
+            return Err(Status::ERROR_INVALID_HANDLE);
+        };
+        if !first.is_timed || !last.is_timed || first.context != last.context {
+            return Err(Status::ERROR_INVALID_HANDLE);
+        }
+        let now = self.clock.now();
+        if from > now || to > now {
+            return Err(Status::ERROR_NOT_READY);
+        }
+        Ok(elapsed_ms(from, to, self.config.quantum_ns))
+    }
+}

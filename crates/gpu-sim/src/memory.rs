@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Device memory, backed by host memory of this process.
+//!
+//! A device pointer is an address of the simulator's own; only copies reach
+//! what is behind it. Bytes move at the call (or graph launch) that says so,
+//! in the host's order; only the time they take is accounted to the stream.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::collections::BTreeMap;
+use std::ptr;
+
+use metrale_gpu_sys::cuda::Status;
+
+use crate::world::Outcome;
+
+/// Memory of each simulated device.
+pub(crate) const DEVICE_BYTES: usize = 80 << 30;
+
+const ALIGN: u64 = 512;
+const FIRST_ADDRESS: u64 = 0x7f10_0000_0000;
+
+/// Bytes to move. Host addresses are plain numbers: the caller answers for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transfer {
+    ToDevice { to: u64, from: usize, bytes: usize },
+    ToHost { to: usize, from: u64, bytes: usize },
+    Within { to: u64, from: u64, bytes: usize },
+    Fill { to: u64, value: u8, bytes: usize },
+}
+
+#[derive(Debug)]
+struct Block {
+    context: u64,
+    bytes: Box<[u8]>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Memory {
+    blocks: BTreeMap<u64, Block>,
+    host: BTreeMap<usize, Layout>,
+    next: u64,
+    used: usize,
+}
+
+impl Memory {
+    pub(crate) const fn new() -> Self {
+        Self {
+            blocks: BTreeMap::new(),
+            host: BTreeMap::new(),
+            next: FIRST_ADDRESS,
+            used: 0,
+        }
+    }
+
+    /// Free bytes of the device.
+    pub(crate) const fn free_bytes(&self) -> usize {
+        DEVICE_BYTES.saturating_sub(self.used)
+    }
+
+    /// Allocates zeroed device memory; `bytes` is at least 1.
+    pub(crate) fn allocate(&mut self, context: u64, bytes: usize) -> Result<u64, Status> {
+        if bytes == 0 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        if bytes > self.free_bytes() {
+            return Err(Status::ERROR_OUT_OF_MEMORY);
+        }
+        let layout = Layout::array::<u8>(bytes).map_err(|_| Status::ERROR_OUT_OF_MEMORY)?;
+        // SAFETY: the layout's size is not 0.
+        let start = unsafe { alloc_zeroed(layout) };
+        if start.is_null() {
+            return Err(Status::ERROR_OUT_OF_MEMORY);
+        }
+        let slice = ptr::slice_from_raw_parts_mut(start, bytes);
+        // SAFETY: just allocated with the layout of `[u8]` of that length, and zeroed.
+        let bytes = unsafe { Box::from_raw(slice) };
+        let address = self.next;
+        self.used += bytes.len();
+        self.next += (bytes.len() as u64).next_multiple_of(ALIGN) + ALIGN;
+        self.blocks.insert(address, Block { context, bytes });
+        Ok(address)
+    }
+
+    /// Frees device memory; NULL is nothing to free, an unknown address gives 1.
+    pub(crate) fn free(&mut self, address: u64) -> Outcome {
+        if address == 0 {
+            return Ok(());
+        }
+        let block = self.blocks.remove(&address);
+        let block = block.ok_or(Status::ERROR_INVALID_VALUE)?;
+        self.used = self.used.saturating_sub(block.bytes.len());
+        Ok(())
+    }
+
+    /// Whether that address starts an allocation.
+    pub(crate) fn is_allocated(&self, address: u64) -> bool {
+        self.blocks.contains_key(&address)
+    }
+
+    pub(crate) fn free_context(&mut self, context: u64) {
+        self.blocks.retain(|_, block| block.context != context);
+        self.used = self.blocks.values().map(|block| block.bytes.len()).sum();
+    }
+
+    /// Allocates zeroed, page-aligned host memory.
+    pub(crate) fn allocate_host(&mut self, bytes: usize) -> Result<*mut u8, Status> {
+        if bytes == 0 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        let layout = Layout::from_size_align(bytes, 4096);
+        let layout = layout.map_err(|_| Status::ERROR_OUT_OF_MEMORY)?;
+        // SAFETY: the layout's size is not 0.
+        let start = unsafe { alloc_zeroed(layout) };
+        if start.is_null() {
+            return Err(Status::ERROR_OUT_OF_MEMORY);
+        }
+        self.host.insert(start.expose_provenance(), layout);
+        Ok(start)
+    }
+
+    /// Frees host memory of [`Memory::allocate_host`]; any other address gives 1.
+    pub(crate) fn free_host(&mut self, address: usize) -> Outcome {
+        let layout = self.host.remove(&address);
+        let layout = layout.ok_or(Status::ERROR_INVALID_VALUE)?;
+        // SAFETY: the table holds only addresses of `alloc_zeroed` with that layout.
+        unsafe { dealloc(ptr::with_exposed_provenance_mut(address), layout) };
+        Ok(())
+    }
+
+    /// The bytes behind a device address, within one allocation.
+    fn device(&mut self, address: u64, bytes: usize) -> Result<&mut [u8], Status> {
+        let (start, block) = self
+            .blocks
+            .range_mut(..=address)
+            .next_back()
+            .ok_or(Status::ERROR_INVALID_VALUE)?;
+        let offset = usize::try_from(address - start).ok();
+        offset
+            .and_then(|offset| block.bytes.get_mut(offset..offset.checked_add(bytes)?))
+            .ok_or(Status::ERROR_INVALID_VALUE)
+    }
+
+    /// 1 unless every device range is within an allocation and no host address is NULL.
+    pub(crate) fn check(&mut self, transfer: Transfer) -> Outcome {
+        match transfer {
+            _ if transfer.bytes() == 0 => return Ok(()),
+            Transfer::ToDevice { from: 0, .. } | Transfer::ToHost { to: 0, .. } => {
+                return Err(Status::ERROR_INVALID_VALUE);
+            }
+            Transfer::ToDevice { to, bytes, .. } | Transfer::Fill { to, bytes, .. } => {
+                self.device(to, bytes)?;
+            }
+            Transfer::ToHost { from, bytes, .. } => {
+                self.device(from, bytes)?;
+            }
+            Transfer::Within { to, from, bytes } => {
+                self.device(to, bytes)?;
+                self.device(from, bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the bytes.
+    pub(crate) fn run(&mut self, transfer: Transfer) -> Outcome {
+        self.check(transfer)?;
+        if transfer.bytes() == 0 {
+            return Ok(());
+        }
+        match transfer {
+            Transfer::ToDevice { to, from, bytes } => {
+                let from: *const u8 = ptr::with_exposed_provenance(from);
+                let to = self.device(to, bytes)?.as_mut_ptr();
+                // SAFETY: the caller of the copy answers for the host range; the
+                // device range was checked. They may overlap in no sane program;
+                // `copy` allows it.
+                unsafe { ptr::copy(from, to, bytes) };
+            }
+            Transfer::ToHost { to, from, bytes } => {
+                let to: *mut u8 = ptr::with_exposed_provenance_mut(to);
+                let from = self.device(from, bytes)?.as_ptr();
+                // SAFETY: as above, the other way round.
+                unsafe { ptr::copy(from, to, bytes) };
+            }
+            Transfer::Within { to, from, bytes } => {
+                let copy = self.device(from, bytes)?.to_vec();
+                self.device(to, bytes)?.copy_from_slice(&copy);
+            }
+            Transfer::Fill { to, value, bytes } => self.device(to, bytes)?.fill(value),
+        }
+        Ok(())
+    }
+}
+
+impl Transfer {
+    const fn bytes(self) -> usize {
+        match self {
+            Self::ToDevice { bytes, .. }
+            | Self::ToHost { bytes, .. }
+            | Self::Within { bytes, .. }
+            | Self::Fill { bytes, .. } => bytes,
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        while let Some(address) = self.host.keys().next().copied() {
+            // Known, so it cannot fail; the loop ends as the table shrinks.
+            if self.free_host(address).is_err() {
+                break;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Memory, Transfer};
+    use metrale_gpu_sys::cuda::Status;
+
+    #[test]
+    fn copies_stay_within_their_allocation() {
+        let mut memory = Memory::new();
+        let a = memory.allocate(1, 16).expect("memory");
+        let b = memory.allocate(1, 16).expect("memory");
+        let source = [7_u8; 16];
+        let mut back = [0_u8; 16];
+        let up = Transfer::ToDevice {
+            to: a,
+            from: source.as_ptr().expose_provenance(),
+            bytes: 16,
+        };
+        assert_eq!(memory.run(up), Ok(()));
+        let across = Transfer::Within {
+            to: b + 8,
+            from: a,
+            bytes: 8,
+        };
+        assert_eq!(memory.run(across), Ok(()));
+        let down = Transfer::ToHost {
+            to: back.as_mut_ptr().expose_provenance(),
+            from: b,
+            bytes: 16,
+        };
+        assert_eq!(memory.run(down), Ok(()));
+        assert_eq!(back, [0, 0, 0, 0, 0, 0, 0, 0, 7, 7, 7, 7, 7, 7, 7, 7]);
+        let beyond = Transfer::Fill {
+            to: a + 8,
+            value: 1,
+            bytes: 9,
+        };
+        assert_eq!(memory.run(beyond), Err(Status::ERROR_INVALID_VALUE));
+        assert_eq!(memory.free(a), Ok(()));
+        assert_eq!(memory.free(a), Err(Status::ERROR_INVALID_VALUE));
+        assert_eq!(memory.run(up), Err(Status::ERROR_INVALID_VALUE));
+    }
+}
