@@ -244,6 +244,11 @@ impl<E: EventOps> SpanRing<E> {
         }
     }
 
+    /// Counts an attempt that the caller turned away itself.
+    pub fn refuse(&self) {
+        self.counts.refused.add(1);
+    }
+
     fn open_slot(&self, token: SpanToken) -> Option<(usize, &Slot)> {
         if !token.is_of(self.id) {
             return None;

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Why a recorder could not be made.
+
+use metrale_gpu_sys::cuda::{DriverError, Status};
+
+/// Why a recorder could not be made. The application can run on without it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InstallError {
+    /// There is no usable driver or device.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    /// A ring was asked for with no slots, or more than 2^24.
+    #[error("{ring} asks for {asked} slots; a ring has 1 to 16777216")]
+    Slots {
+        /// Which option of the configuration.
+        ring: &'static str,
+        /// What it asked for.
+        asked: usize,
+    },
+    /// The context could not be made current.
+    #[error("the context could not be made current: {status}")]
+    Context {
+        /// What the driver answered.
+        status: Status,
+    },
+    /// The events could not be made; those that were are destroyed again.
+    #[error("{made} of {asked} events were made, then: {status}; ask for fewer slots")]
+    Events {
+        /// How many were asked for.
+        asked: usize,
+        /// How many were made.
+        made: usize,
+        /// What the driver answered.
+        status: Status,
+    },
+    /// The harvest thread could not be started.
+    #[error("the harvest thread could not be started: {0}; harvest explicitly instead")]
+    Thread(#[source] std::io::Error),
+}

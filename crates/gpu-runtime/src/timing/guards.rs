@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Guards for steps, lanes and launches: what they began, they end when they
+//! go, on whatever path.
+//!
+//! Guards stay on their thread. A span that changes threads is a token, by the
+//! rings or by the functions of an installed recorder.
+
+use super::handles::{FuncRef, StreamRef};
+use super::recorder::Shared;
+use metrale_telemetry::Step;
+use metrale_telemetry::kernel::{SpanKey, SpanTag, SpanToken};
+use std::marker::PhantomData;
+
+/// Makes a guard `!Send`.
+type NotSend = PhantomData<*const ()>;
+
+/// A serving step.
+///
+/// ```compile_fail
+/// fn assert_send<T: Send>() {}
+/// assert_send::<metrale_gpu_runtime::timing::StepGuard<'static>>();
+/// ```
+#[must_use = "the step is over when its guard goes"]
+pub struct StepGuard<'r> {
+    shared: &'r Shared,
+    step: Step,
+    not_send: NotSend,
+}
+
+impl<'r> StepGuard<'r> {
+    pub(super) fn new(shared: &'r Shared, step: Step) -> Self {
+        Self {
+            shared,
+            step,
+            not_send: PhantomData,
+        }
+    }
+
+    /// Whether the step's kernels are timed.
+    #[must_use]
+    pub fn armed(&self) -> bool {
+        self.step.armed
+    }
+
+    /// How many steps came before; `None` at level `Off`.
+    #[must_use]
+    pub fn number(&self) -> Option<u64> {
+        self.step.number
+    }
+
+    /// Begins a lane, by its index in
+    /// [`LANES`](metrale_telemetry::kernel::LANES), on `stream`. Its span runs
+    /// until the guard goes.
+    pub fn lane<'a>(&'a self, lane: usize, stream: impl Into<StreamRef<'a>>) -> LaneGuard<'a> {
+        let stream = stream.into();
+        let tag = SpanTag {
+            armed: self.step.armed,
+            lane: Some(lane),
+        };
+        let token = self.shared.begin(SpanKey::Lane(lane), tag, stream);
+        LaneGuard {
+            shared: self.shared,
+            tag,
+            lane,
+            stream,
+            token,
+            not_send: PhantomData,
+        }
+    }
+}
+
+/// A lane of a step, on a stream.
+///
+/// ```compile_fail
+/// fn assert_send<T: Send>() {}
+/// assert_send::<metrale_gpu_runtime::timing::LaneGuard<'static>>();
+/// ```
+#[must_use = "the lane ends when its guard goes"]
+pub struct LaneGuard<'a> {
+    shared: &'a Shared,
+    tag: SpanTag,
+    lane: usize,
+    stream: StreamRef<'a>,
+    token: Option<SpanToken>,
+    not_send: NotSend,
+}
+
+impl<'a> LaneGuard<'a> {
+    /// Whether the lane's kernels are timed.
+    #[must_use]
+    pub fn armed(&self) -> bool {
+        self.tag.armed
+    }
+
+    /// Begins a launch of `func` on the lane's stream. On a step that is not
+    /// armed nothing happens.
+    pub fn launch(&self, func: impl Into<FuncRef>) -> LaunchGuard<'_> {
+        self.begin(func, self.stream)
+    }
+
+    /// As [`launch`](Self::launch), on another stream.
+    pub fn launch_on<'b>(
+        &'b self,
+        func: impl Into<FuncRef>,
+        stream: impl Into<StreamRef<'b>>,
+    ) -> LaunchGuard<'b> {
+        self.begin(func, stream.into())
+    }
+
+    fn begin<'b>(&'b self, func: impl Into<FuncRef>, stream: StreamRef<'b>) -> LaunchGuard<'b> {
+        let func = func.into().handle();
+        let key = SpanKey::Kernel(func);
+        let token = if self.tag.armed {
+            self.shared.begin(key, self.tag, stream)
+        } else {
+            None
+        };
+        LaunchGuard {
+            shared: self.shared,
+            key,
+            stream,
+            token,
+            not_send: PhantomData,
+        }
+    }
+}
+
+impl Drop for LaneGuard<'_> {
+    fn drop(&mut self) {
+        if let Some(token) = self.token {
+            self.shared
+                .end(SpanKey::Lane(self.lane), token, self.stream);
+        }
+    }
+}
+
+/// A kernel launch.
+///
+/// ```compile_fail
+/// fn assert_send<T: Send>() {}
+/// assert_send::<metrale_gpu_runtime::timing::LaunchGuard<'static>>();
+/// ```
+#[must_use = "the launch ends when its guard goes"]
+pub struct LaunchGuard<'a> {
+    shared: &'a Shared,
+    key: SpanKey,
+    stream: StreamRef<'a>,
+    token: Option<SpanToken>,
+    not_send: NotSend,
+}
+
+impl LaunchGuard<'_> {
+    /// Whether this launch is timed.
+    #[must_use]
+    pub fn is_timed(&self) -> bool {
+        self.token.is_some()
+    }
+
+    /// Gives the span up: the launch failed.
+    pub fn cancel(mut self) {
+        if let Some(token) = self.token.take() {
+            self.shared.cancel(self.key, token);
+        }
+    }
+}
+
+impl Drop for LaunchGuard<'_> {
+    fn drop(&mut self) {
+        if let Some(token) = self.token {
+            self.shared.end(self.key, token, self.stream);
+        }
+    }
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a serving stack holds: a [`Recorder`] with guards for steps, lanes and
+//! launches, over a pool of CUDA events.
+//!
+//! A recorder belongs to one context. A process with several GPUs has one for
+//! each, with a label of its own.
+
+mod error;
+mod events;
+mod fork;
+mod guards;
+mod handles;
+mod harvester;
+mod health;
+mod installed;
+mod recorder;
+mod verdict;
+
+pub use error::InstallError;
+pub use events::CudaEvents;
+pub use guards::{LaneGuard, LaunchGuard, StepGuard};
+pub use handles::{FuncRef, StreamRef};
+pub use harvester::Harvest;
+pub use health::Health;
+pub use installed::{
+    AlreadyInstalled, harvest, install, installed, lane_begin, lane_end, launch_begin, launch_end,
+};
+pub use metrale_gpu_sys::cuda::{Driver, DriverError, Origin, Status};
+pub use recorder::{LANE_SLOTS, Recorder, RecorderConfig, SPAN_SLOTS};

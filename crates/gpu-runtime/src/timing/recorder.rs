@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The recorder: two rings over one context, and who harvests them.
+
+use super::error::InstallError;
+use super::events::CudaEvents;
+use super::guards::StepGuard;
+use super::handles::StreamRef;
+use super::harvester::{Harvest, Harvester};
+use super::health::{Health, Watch};
+use metrale_gpu_sys::cuda::{CUcontext, Driver};
+use metrale_telemetry::clock::{Clock, monotonic_ns};
+use metrale_telemetry::kernel::{Ledger, SpanKey, SpanRing, SpanTag, SpanToken};
+use metrale_telemetry::{Level, Telemetry};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Default slots for kernels: an eager step of 4,155 launches, the longest
+/// seen in published traces, fits twice.
+pub const SPAN_SLOTS: usize = 8192;
+/// Default slots for lanes: three seconds of a server with three lanes and
+/// ten-millisecond steps.
+pub const LANE_SLOTS: usize = 1024;
+
+/// Options of a recorder.
+#[derive(Clone, Debug)]
+pub struct RecorderConfig {
+    /// Slots of the lane ring.
+    pub lane_slots: usize,
+    /// Slots of the kernel ring.
+    pub kernel_slots: usize,
+    /// Who harvests.
+    pub harvest: Harvest,
+    /// Refuses spans on the legacy default stream. A capture that another
+    /// thread begins between our check and our record is broken by a record on
+    /// that stream, and on no other.
+    pub refuse_legacy_streams: bool,
+    /// Spans left open for this long are given up.
+    pub reclaim_after: Duration,
+    /// The clock that ages are measured by.
+    pub clock: Clock,
+    /// Tells recorders of one process apart.
+    pub label: String,
+}
+
+impl Default for RecorderConfig {
+    fn default() -> Self {
+        Self {
+            lane_slots: LANE_SLOTS,
+            kernel_slots: SPAN_SLOTS,
+            harvest: Harvest::default(),
+            refuse_legacy_streams: false,
+            reclaim_after: Duration::from_secs(60),
+            clock: monotonic_ns,
+            label: "0".to_owned(),
+        }
+    }
+}
+
+/// What the recorder and its harvest thread share.
+pub(super) struct Shared {
+    telemetry: &'static Telemetry,
+    driver: Arc<Driver>,
+    context: u64,
+    watch: Arc<Watch>,
+    lanes: SpanRing<CudaEvents>,
+    kernels: SpanRing<CudaEvents>,
+    label: String,
+    /// Keeps the context of a cudarc recorder alive.
+    #[cfg(feature = "cudarc")]
+    _owner: Option<Arc<cudarc::driver::CudaContext>>,
+}
+
+/// Times lanes and kernels of one context. See the crate's page for what it
+/// promises its host.
+pub struct Recorder {
+    shared: Arc<Shared>,
+    harvester: Option<Harvester>,
+}
+
+impl Recorder {
+    /// A recorder for a cudarc context, which it keeps alive.
+    ///
+    /// # Errors
+    /// See [`InstallError`]; nothing is left behind.
+    #[cfg(feature = "cudarc")]
+    pub fn new(
+        context: &Arc<cudarc::driver::CudaContext>,
+        telemetry: &'static Telemetry,
+        config: RecorderConfig,
+    ) -> Result<Self, InstallError> {
+        let driver = Arc::new(Driver::system()?);
+        let mut making = Making::new(driver, context.cu_ctx() as u64, telemetry, config)?;
+        making.owner = Some(Arc::clone(context));
+        // SAFETY: the context lives as long as its owner, which the recorder
+        // keeps; cudarc and we use the one driver that the process holds.
+        unsafe { making.finish() }
+    }
+
+    /// A recorder for a raw context of `driver`.
+    ///
+    /// # Errors
+    /// See [`InstallError`]; nothing is left behind.
+    ///
+    /// # Safety
+    /// `context` is a live `CUcontext` of that driver, and [`close`](Self::close)
+    /// is called before it is destroyed or reset.
+    pub unsafe fn from_raw(
+        driver: Arc<Driver>,
+        context: u64,
+        telemetry: &'static Telemetry,
+        config: RecorderConfig,
+    ) -> Result<Self, InstallError> {
+        let making = Making::new(driver, context, telemetry, config)?;
+        // SAFETY: promised by the caller.
+        unsafe { making.finish() }
+    }
+
+    /// Begins a serving step on this thread.
+    pub fn step(&self) -> StepGuard<'_> {
+        StepGuard::new(&self.shared, self.shared.telemetry.step_begin())
+    }
+
+    /// Lands what the GPU has finished, and returns how many spans that were.
+    /// It never waits for the GPU, but a poll may block inside the driver.
+    pub fn harvest(&self) -> usize {
+        self.shared.harvest()
+    }
+
+    /// The driver that is used.
+    #[must_use]
+    pub fn driver(&self) -> &Driver {
+        &self.shared.driver
+    }
+
+    /// The telemetry that spans land in.
+    #[must_use]
+    pub fn telemetry(&self) -> &'static Telemetry {
+        self.shared.telemetry
+    }
+
+    /// What tells this recorder apart.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        &self.shared.label
+    }
+
+    /// Whether the recorder may call the driver, and what it met there.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        self.shared.watch.health()
+    }
+
+    /// What became of the lane spans.
+    #[must_use]
+    pub fn lane_ledger(&self) -> Ledger {
+        self.shared.lanes.ledger()
+    }
+
+    /// What became of the kernel spans.
+    #[must_use]
+    pub fn kernel_ledger(&self) -> Ledger {
+        self.shared.kernels.ledger()
+    }
+
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// Stops measuring and destroys the events. Where the harvest thread hangs
+    /// in the driver, or this is a forked child, they are leaked.
+    pub fn close(mut self) {
+        self.shared.watch.close();
+        let stopped = self.harvester.take().is_none_or(Harvester::stop);
+        if !stopped || self.shared.watch.is_child() {
+            return;
+        }
+        let shared = &self.shared;
+        if push(&shared.driver, shared.context).is_err() {
+            return;
+        }
+        for ring in [&shared.lanes, &shared.kernels] {
+            // SAFETY: the context was just made current; guards borrow the
+            // recorder, and its thread has ended: nobody uses the pool.
+            unsafe { ring.ops().destroy() };
+        }
+        pop(&shared.driver);
+    }
+}
+
+impl Drop for Recorder {
+    /// Stops the harvest thread and leaks the events: destroying can block.
+    fn drop(&mut self) {
+        self.shared.watch.close();
+        if !self.shared.watch.is_child() {
+            let _ = self.harvester.take().is_none_or(Harvester::stop);
+        } else if let Some(harvester) = self.harvester.take() {
+            // The thread was not forked; its handle must not be joined.
+            std::mem::forget(harvester);
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn harvest(&self) -> usize {
+        let instruments = self.telemetry.instruments();
+        self.lanes.harvest(instruments) + self.kernels.harvest(instruments)
+    }
+
+    /// Makes the context current on a thread of our own, for good.
+    pub(super) fn enter_context(&self) {
+        if !self.watch.is_silent() {
+            // Where it fails the driver says so to each call that minds.
+            let _ = push(&self.driver, self.context);
+        }
+    }
+
+    pub(super) fn telemetry(&self) -> &'static Telemetry {
+        self.telemetry
+    }
+
+    pub(super) fn begin(
+        &self,
+        key: SpanKey,
+        tag: SpanTag,
+        stream: StreamRef<'_>,
+    ) -> Option<SpanToken> {
+        if self.telemetry.level() != Level::Kernel {
+            return None;
+        }
+        let ring = self.ring(key);
+        if !stream.may_be_of(self.context) {
+            ring.refuse();
+            return None;
+        }
+        ring.begin_into(key, tag, stream.handle(), self.telemetry.instruments())
+    }
+
+    pub(super) fn end(&self, key: SpanKey, token: SpanToken, stream: StreamRef<'_>) {
+        self.ring(key)
+            .end(token, stream.handle(), self.telemetry.instruments());
+    }
+
+    pub(super) fn cancel(&self, key: SpanKey, token: SpanToken) {
+        self.ring(key).cancel(token);
+    }
+
+    fn ring(&self, key: SpanKey) -> &SpanRing<CudaEvents> {
+        match key {
+            SpanKey::Lane(_) => &self.lanes,
+            SpanKey::Kernel(_) => &self.kernels,
+        }
+    }
+}
+
+/// A recorder whose configuration is checked.
+struct Making {
+    driver: Arc<Driver>,
+    context: u64,
+    telemetry: &'static Telemetry,
+    config: RecorderConfig,
+    #[cfg(feature = "cudarc")]
+    owner: Option<Arc<cudarc::driver::CudaContext>>,
+}
+
+impl Making {
+    fn new(
+        driver: Arc<Driver>,
+        context: u64,
+        telemetry: &'static Telemetry,
+        config: RecorderConfig,
+    ) -> Result<Self, InstallError> {
+        let rings = [
+            ("lane_slots", config.lane_slots),
+            ("kernel_slots", config.kernel_slots),
+        ];
+        for (ring, asked) in rings {
+            if asked == 0 || asked > 1 << 24 {
+                return Err(InstallError::Slots { ring, asked });
+            }
+        }
+        driver.device_count()?;
+        Ok(Self {
+            driver,
+            context,
+            telemetry,
+            config,
+            #[cfg(feature = "cudarc")]
+            owner: None,
+        })
+    }
+
+    /// # Safety
+    /// The context is live, and stays so until the recorder is closed.
+    unsafe fn finish(self) -> Result<Recorder, InstallError> {
+        push(&self.driver, self.context)?;
+        // SAFETY: the context is live, and was just made current.
+        let pools = unsafe { self.pools() };
+        pop(&self.driver);
+        let (watch, lanes, kernels) = pools?;
+        let Self {
+            driver,
+            context,
+            telemetry,
+            config,
+            ..
+        } = self;
+        let ring = |pool, slots| {
+            SpanRing::builder(pool, slots)
+                .reclaim_after(config.reclaim_after)
+                .clock(config.clock)
+        };
+        let shared = Arc::new(Shared {
+            telemetry,
+            driver,
+            context,
+            watch,
+            lanes: ring(lanes, config.lane_slots).gaps(true).build(),
+            kernels: ring(kernels, config.kernel_slots).build(),
+            label: config.label,
+            #[cfg(feature = "cudarc")]
+            _owner: self.owner,
+        });
+        let mut recorder = Recorder {
+            shared,
+            harvester: None,
+        };
+        if let Harvest::OwnThread(interval) = config.harvest {
+            match Harvester::start(Arc::clone(&recorder.shared), interval) {
+                Ok(harvester) => recorder.harvester = Some(harvester),
+                Err(error) => {
+                    recorder.close();
+                    return Err(InstallError::Thread(error));
+                }
+            }
+        }
+        Ok(recorder)
+    }
+
+    /// # Safety
+    /// The context is live and current on this thread.
+    unsafe fn pools(&self) -> Result<(Arc<Watch>, CudaEvents, CudaEvents), InstallError> {
+        let watch = Arc::new(Watch::new());
+        let refuse_legacy = self.config.refuse_legacy_streams;
+        let pool = |slots| {
+            let (driver, watch) = (Arc::clone(&self.driver), Arc::clone(&watch));
+            // SAFETY: promised by the caller.
+            unsafe { CudaEvents::new(driver, self.context, slots, watch, refuse_legacy) }
+        };
+        let lanes = pool(self.config.lane_slots)?;
+        match pool(self.config.kernel_slots) {
+            Ok(kernels) => Ok((watch, lanes, kernels)),
+            Err(error) => {
+                // SAFETY: the context is current, and nobody has the pool yet.
+                unsafe { lanes.destroy() };
+                Err(error)
+            }
+        }
+    }
+}
+
+fn push(driver: &Driver, context: u64) -> Result<(), InstallError> {
+    // SAFETY: the context is live: its owner is kept, or the maker of a raw
+    // recorder promised it.
+    let status = unsafe { (driver.api().ctx_push_current)(context as CUcontext) };
+    status
+        .ok()
+        .map_err(|status| InstallError::Context { status })
+}
+
+fn pop(driver: &Driver) {
+    let mut context: CUcontext = std::ptr::null_mut();
+    // SAFETY: the pointer is to a live handle.
+    let _ = unsafe { (driver.api().ctx_pop_current)(&raw mut context) };
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder")
+            .field("label", &self.shared.label)
+            .field("driver", &self.shared.driver)
+            .field("lanes", &self.shared.lanes)
+            .field("kernels", &self.shared.kernels)
+            .field("health", &self.health())
+            .finish_non_exhaustive()
+    }
+}
