@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The application's captures survive whatever the recorder does beside them.
+
+use super::rig::{App, GLOBAL, RELAXED, THREAD_LOCAL, calls, cu, func, stream};
+use metrale_gpu_runtime::timing::Status;
+use metrale_gpu_sim::control;
+use metrale_telemetry::kernel::LANE_DECODE;
+use std::ffi::c_uint;
+
+#[test]
+fn spans_on_a_capturing_stream_are_refused_and_the_graph_is_made() {
+    for mode in [GLOBAL, THREAD_LOCAL, RELAXED] {
+        let app = App::new();
+        let recorder = app.recorder();
+        let step = recorder.step();
+        app.begin_capture(app.stream, mode);
+        let lane = step.lane(LANE_DECODE, stream(app.stream));
+        let launch = lane.launch(func(app.spin));
+        assert!(!launch.is_timed());
+        assert!(app.launch(app.spin, app.stream, 5_000).is_success());
+        drop(launch);
+        drop(lane);
+        recorder.harvest();
+        assert_eq!(app.end_capture(app.stream), Status::SUCCESS, "mode {mode}");
+        assert_eq!(calls("cuEventRecord"), 0);
+        for ledger in [recorder.lane_ledger(), recorder.kernel_ledger()] {
+            assert_eq!((ledger.attempts, ledger.refused, ledger.begun), (1, 1, 0));
+        }
+        assert_eq!(app.thread_mode(), GLOBAL);
+    }
+}
+
+#[test]
+fn a_capture_that_begins_inside_a_span_loses_the_span_only() {
+    let app = App::new();
+    let recorder = app.recorder();
+    let step = recorder.step();
+    let lane = step.lane(LANE_DECODE, stream(app.stream));
+    app.begin_capture(app.stream, GLOBAL);
+    drop(lane);
+    assert_eq!(app.end_capture(app.stream), Status::SUCCESS);
+    recorder.harvest();
+    let ledger = recorder.lane_ledger();
+    assert_eq!((ledger.begun, ledger.failed, ledger.in_flight), (1, 1, 0));
+    assert_eq!(calls("cuEventQuery"), 0, "a captured event is never polled");
+}
+
+#[test]
+fn harvesting_during_a_capture_harms_none_on_any_thread() {
+    for mode in [GLOBAL, THREAD_LOCAL, RELAXED] {
+        for same_thread in [true, false] {
+            let app = App::new();
+            let recorder = app.recorder();
+            let step = recorder.step();
+            drop(step.lane(LANE_DECODE, stream(app.stream)));
+            let capturing = app.new_stream();
+            app.begin_capture(capturing, mode);
+            let landed = if same_thread {
+                recorder.harvest()
+            } else {
+                std::thread::scope(|scope| scope.spawn(|| recorder.harvest()).join().unwrap())
+            };
+            assert_eq!(landed, 1, "mode {mode}, same thread {same_thread}");
+            assert_eq!(app.capture_status(capturing), 1, "still active");
+            assert_eq!(app.end_capture(capturing), Status::SUCCESS);
+        }
+    }
+}
+
+#[test]
+fn an_invalidated_capture_is_capturing_too() {
+    let app = App::new();
+    let recorder = app.recorder();
+    app.begin_capture(app.stream, GLOBAL);
+    let event_wait = cu!("cuStreamSynchronize", app.stream => u64);
+    assert_eq!(event_wait, Status::ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    assert_eq!(
+        app.capture_status(app.stream),
+        2,
+        "the application broke its own capture"
+    );
+    drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
+    assert_eq!(recorder.lane_ledger().refused, 1);
+    assert_eq!(
+        app.end_capture(app.stream),
+        Status::ERROR_STREAM_CAPTURE_INVALIDATED
+    );
+}
+
+#[test]
+fn the_legacy_stream_is_refused_while_a_blocking_stream_captures_and_on_request() {
+    let app = App::new();
+    let recorder = app.recorder();
+    let mut blocking = 0u64;
+    let made = cu!("cuStreamCreate", &raw mut blocking => *mut u64, 0 => c_uint);
+    assert!(made.is_success());
+    app.begin_capture(blocking, GLOBAL);
+    drop(recorder.step().lane(LANE_DECODE, stream(0)));
+    assert_eq!(app.end_capture(blocking), Status::SUCCESS);
+    assert_eq!(recorder.lane_ledger().refused, 1);
+    drop(recorder.step().lane(LANE_DECODE, stream(0)));
+    assert_eq!(recorder.lane_ledger().begun, 1);
+
+    let strict = metrale_gpu_runtime::timing::RecorderConfig {
+        refuse_legacy_streams: true,
+        ..super::rig::config()
+    };
+    let strict = app.try_recorder(strict).unwrap();
+    for legacy in [0, 1] {
+        drop(strict.step().lane(LANE_DECODE, stream(legacy)));
+    }
+    drop(strict.step().lane(LANE_DECODE, stream(2)));
+    let ledger = strict.lane_ledger();
+    assert_eq!((ledger.refused, ledger.begun), (2, 1));
+    assert_eq!(control::stale_handle_uses(), 0);
+}

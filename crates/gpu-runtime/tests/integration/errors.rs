@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the recorder makes of a driver that fails.
+
+use super::rig::{App, all_calls, calls, config, cu, func, stream};
+use metrale_gpu_runtime::timing::{DriverError, InstallError, RecorderConfig, Status};
+use metrale_gpu_sim::control::{self, Fault};
+use metrale_telemetry::kernel::LANE_DECODE;
+
+fn fail(call: &str, status: Status, skip_first: u64) {
+    let fault = Fault {
+        call,
+        status,
+        skip_first,
+        count: u64::MAX,
+        this_thread_only: false,
+    };
+    control::fault(fault).unwrap();
+}
+
+#[test]
+fn a_fatal_error_quarantines_and_the_application_sees_its_own_error() {
+    for status in [
+        Status::ERROR_ILLEGAL_ADDRESS,
+        Status::ERROR_LAUNCH_FAILED,
+        Status::ERROR_MPS_CLIENT_TERMINATED,
+        Status(54_321),
+    ] {
+        let app = App::new();
+        let recorder = app.recorder();
+        let step = recorder.step();
+        let lane = step.lane(LANE_DECODE, stream(app.stream));
+        let launch = lane.launch(func(app.spin));
+        assert!(app.launch(app.spin, app.stream, 1_000).is_success());
+        drop(launch);
+        drop(lane);
+        control::set_sticky(0, status);
+        control::advance_ns(10_000);
+        recorder.harvest();
+        assert_eq!(recorder.health().quarantined, Some(status));
+
+        let quiet = all_calls();
+        for _ in 0..3 {
+            let step = recorder.step();
+            let lane = step.lane(LANE_DECODE, stream(app.stream));
+            drop(lane.launch(func(app.spin)));
+            recorder.harvest();
+        }
+        assert_eq!(
+            all_calls() - quiet,
+            1,
+            "a quarantined recorder makes no call"
+        );
+        for ledger in [recorder.lane_ledger(), recorder.kernel_ledger()] {
+            assert!(ledger.closes() && ledger.in_flight == 0, "{ledger:?}");
+            assert_eq!((ledger.failed, ledger.refused), (1, 3));
+        }
+        assert_eq!(
+            app.launch(app.spin, app.stream, 1),
+            status,
+            "the application's own error"
+        );
+        assert_eq!(app.thread_mode(), super::rig::GLOBAL);
+    }
+}
+
+#[test]
+fn refused_polls_keep_their_spans_and_heal() {
+    let app = App::new();
+    let recorder = app.recorder();
+    drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
+    for status in [
+        Status::ERROR_STREAM_CAPTURE_UNSUPPORTED,
+        Status::ERROR_INVALID_CONTEXT,
+    ] {
+        fail("cuEventQuery", status, 0);
+        assert_eq!(recorder.harvest(), 0);
+        control::clear_faults();
+    }
+    assert_eq!(recorder.health().polls_refused, 2);
+    assert_eq!(recorder.health().quarantined, None);
+    assert_eq!(recorder.harvest(), 1);
+}
+
+#[test]
+fn a_span_that_cannot_be_read_is_failed_alone() {
+    let app = App::new();
+    let recorder = app.recorder();
+    for status in [Status::ERROR_CAPTURED_EVENT, Status::ERROR_INVALID_HANDLE] {
+        drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
+        fail("cuEventElapsedTime_v2", status, 0);
+        assert_eq!(recorder.harvest(), 0);
+        control::clear_faults();
+    }
+    drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
+    assert_eq!(recorder.harvest(), 1);
+    let ledger = recorder.lane_ledger();
+    assert_eq!((ledger.failed, ledger.landed, ledger.in_flight), (2, 1, 0));
+}
+
+#[test]
+fn records_that_fail_are_counted() {
+    let app = App::new();
+    let recorder = app.recorder();
+    fail("cuEventRecord", Status::ERROR_INVALID_HANDLE, 1);
+    drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
+    drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
+    let ledger = recorder.lane_ledger();
+    assert_eq!((ledger.begun, ledger.failed, ledger.in_flight), (2, 2, 0));
+    assert_eq!(recorder.health().quarantined, None);
+}
+
+#[test]
+fn an_old_driver_is_read_by_the_old_function() {
+    let app = App::new();
+    control::hide_newer_than(11_040);
+    control::set_driver_version(11_040);
+    let recorder = app.recorder();
+    assert_eq!(recorder.driver().version(), 11_040);
+    drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
+    assert_eq!(recorder.harvest(), 1);
+    assert_eq!(
+        (calls("cuEventElapsedTime"), calls("cuEventElapsedTime_v2")),
+        (1, 0)
+    );
+}
+
+#[test]
+fn a_recorder_that_cannot_be_made_leaves_nothing_behind() {
+    let app = App::new();
+    fail("cuEventCreate", Status::ERROR_OUT_OF_MEMORY, 129);
+    let error = app.try_recorder(config()).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            InstallError::Events {
+                asked: 128,
+                made: 1,
+                status: Status::ERROR_OUT_OF_MEMORY
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(calls("cuEventDestroy_v2"), 129, "those that were made");
+    control::clear_faults();
+
+    for (asked, config) in [
+        (
+            0,
+            RecorderConfig {
+                lane_slots: 0,
+                ..config()
+            },
+        ),
+        (
+            1 << 25,
+            RecorderConfig {
+                kernel_slots: 1 << 25,
+                ..config()
+            },
+        ),
+    ] {
+        let error = app.try_recorder(config).unwrap_err();
+        assert!(
+            matches!(error, InstallError::Slots { asked: found, .. } if found == asked),
+            "{error}"
+        );
+    }
+    fail("cuDeviceGetCount", Status::ERROR_NO_DEVICE, 0);
+    let error = app.try_recorder(config()).unwrap_err();
+    assert!(
+        matches!(error, InstallError::Driver(DriverError::NoDevice { .. })),
+        "{error}"
+    );
+}
+
+#[test]
+fn nothing_is_initialised_for_an_application_that_did_not() {
+    let _alone = metrale_gpu_sim::exclusive();
+    // SAFETY: the recorder is not made, so the context is never used.
+    let made = unsafe {
+        metrale_gpu_runtime::timing::Recorder::from_raw(
+            super::rig::driver(),
+            0x1000,
+            super::rig::telemetry(),
+            config(),
+        )
+    };
+    let Err(InstallError::Driver(DriverError::NoDevice { status, .. })) = made else {
+        panic!("{made:?}");
+    };
+    assert_eq!(status, Status::ERROR_NOT_INITIALIZED);
+    assert_eq!(calls("cuInit"), 0);
+}
+
+#[test]
+fn a_default_stream_of_another_context_is_refused() {
+    let app = App::new();
+    let recorder = app.recorder();
+    assert!(cu!("cuCtxSetCurrent", 0 => u64).is_success());
+    for default in [0, 1, 2] {
+        drop(recorder.step().lane(LANE_DECODE, stream(default)));
+    }
+    assert_eq!(recorder.lane_ledger().refused, 3);
+    assert_eq!(recorder.health().quarantined, None);
+}
