@@ -6,7 +6,7 @@
 //! rings or by the functions of an installed recorder.
 
 use super::handles::{FuncRef, StreamRef};
-use super::recorder::Shared;
+use super::recorder::{Shared, tag};
 use metrale_telemetry::Step;
 use metrale_telemetry::kernel::{SpanKey, SpanTag, SpanToken};
 use std::marker::PhantomData;
@@ -53,10 +53,7 @@ impl<'r> StepGuard<'r> {
     /// until the guard goes.
     pub fn lane<'a>(&'a self, lane: usize, stream: impl Into<StreamRef<'a>>) -> LaneGuard<'a> {
         let stream = stream.into();
-        let tag = SpanTag {
-            armed: self.step.armed,
-            lane: Some(lane),
-        };
+        let tag = tag(self.step, lane);
         let token = self.shared.begin(SpanKey::Lane(lane), tag, stream);
         LaneGuard {
             shared: self.shared,

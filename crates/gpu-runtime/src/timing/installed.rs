@@ -8,7 +8,7 @@
 use super::handles::{FuncRef, StreamRef};
 use super::recorder::Recorder;
 use metrale_telemetry::Step;
-use metrale_telemetry::kernel::{LANES, SpanKey, SpanTag, SpanToken};
+use metrale_telemetry::kernel::{LANES, SpanToken};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -28,8 +28,13 @@ static INSTALLED: OnceLock<Installed> = OnceLock::new();
 
 /// A recorder is installed already; the one given comes back.
 #[derive(Debug, thiserror::Error)]
-#[error("this process has a recorder installed already (label {0:?})")]
-pub struct AlreadyInstalled(pub String, pub Box<Recorder>);
+#[error("this process has a recorder installed already (label {label:?})")]
+pub struct AlreadyInstalled {
+    /// The label of the one that is installed.
+    pub label: String,
+    /// The one that is not.
+    pub rejected: Box<Recorder>,
+}
 
 /// Installs the recorder of the process, for its lifetime.
 ///
@@ -42,12 +47,12 @@ pub fn install(recorder: Recorder) -> Result<(), AlreadyInstalled> {
         lane: AtomicUsize::new(NO_LANE),
         armed: AtomicBool::new(false),
     };
-    INSTALLED.set(installed).map_err(|rejected| {
-        let label = INSTALLED
-            .get()
-            .map_or_else(String::new, |it| it.recorder.label().to_owned());
-        AlreadyInstalled(label, Box::new(rejected.recorder))
-    })
+    INSTALLED
+        .set(installed)
+        .map_err(|rejected| AlreadyInstalled {
+            label: self::installed().map_or_else(String::new, |it| it.label().to_owned()),
+            rejected: Box::new(rejected.recorder),
+        })
 }
 
 /// The recorder of the process, if one is installed.
@@ -56,41 +61,41 @@ pub fn installed() -> Option<&'static Recorder> {
     INSTALLED.get().map(|installed| &installed.recorder)
 }
 
+impl Installed {
+    fn step(&self) -> Step {
+        Step {
+            number: None,
+            armed: self.armed.load(Ordering::Relaxed),
+        }
+    }
+
+    fn give_up(&self, bits: u64) {
+        if bits != 0 {
+            self.recorder.cancel_lane(SpanToken::from_bits(bits));
+        }
+    }
+}
+
 /// Begins a lane on `stream`. A lane that is still open is given up first.
 pub fn lane_begin<'a>(lane: usize, stream: impl Into<StreamRef<'a>>) {
     let Some(installed) = INSTALLED.get() else {
         return;
     };
-    let shared = installed.recorder.shared();
     let Some(open) = installed.open.get(lane) else {
         return;
     };
-    cancel(installed, lane, open.swap(0, Ordering::Relaxed));
+    installed.give_up(open.swap(0, Ordering::Relaxed));
 
     let before = installed.lane.swap(lane, Ordering::Relaxed);
     if before == NO_LANE || lane <= before {
-        let Step { armed, .. } = shared.telemetry().step_begin();
-        installed.armed.store(armed, Ordering::Relaxed);
+        let step = installed.recorder.telemetry().step_begin();
+        installed.armed.store(step.armed, Ordering::Relaxed);
     }
-    let tag = SpanTag {
-        armed: installed.armed.load(Ordering::Relaxed),
-        lane: Some(lane),
-    };
-    if let Some(token) = shared.begin(SpanKey::Lane(lane), tag, stream.into()) {
-        cancel(
-            installed,
-            lane,
-            open.swap(token.to_bits(), Ordering::Relaxed),
-        );
-    }
-}
-
-fn cancel(installed: &Installed, lane: usize, bits: u64) {
-    if bits != 0 {
-        installed
-            .recorder
-            .shared()
-            .cancel(SpanKey::Lane(lane), SpanToken::from_bits(bits));
+    if let Some(token) = installed
+        .recorder
+        .begin_lane(installed.step(), lane, stream)
+    {
+        installed.give_up(open.swap(token.to_bits(), Ordering::Relaxed));
     }
 }
 
@@ -104,11 +109,9 @@ pub fn lane_end<'a>(lane: usize, stream: impl Into<StreamRef<'a>>) {
     };
     let bits = open.swap(0, Ordering::Relaxed);
     if bits != 0 {
-        let token = SpanToken::from_bits(bits);
         installed
             .recorder
-            .shared()
-            .end(SpanKey::Lane(lane), token, stream.into());
+            .end_lane(SpanToken::from_bits(bits), stream);
     }
 }
 
@@ -119,25 +122,16 @@ pub fn launch_begin<'a>(
     stream: impl Into<StreamRef<'a>>,
 ) -> Option<SpanToken> {
     let installed = INSTALLED.get()?;
-    if !installed.armed.load(Ordering::Relaxed) {
-        return None;
-    }
-    let tag = SpanTag {
-        armed: true,
-        lane: Some(installed.lane.load(Ordering::Relaxed)),
-    };
-    let key = SpanKey::Kernel(func.into().handle());
-    installed.recorder.shared().begin(key, tag, stream.into())
+    let lane = installed.lane.load(Ordering::Relaxed);
+    installed
+        .recorder
+        .begin_launch(installed.step(), lane, func, stream)
 }
 
 /// Ends a launch on `stream`.
 pub fn launch_end<'a>(token: SpanToken, stream: impl Into<StreamRef<'a>>) {
-    if let Some(installed) = INSTALLED.get() {
-        // Any kernel key names the ring that the token came from.
-        installed
-            .recorder
-            .shared()
-            .end(SpanKey::Kernel(0), token, stream.into());
+    if let Some(recorder) = installed() {
+        recorder.end_launch(token, stream);
     }
 }
 

@@ -13,6 +13,7 @@ mod handles;
 mod harvester;
 mod health;
 mod installed;
+mod making;
 mod recorder;
 mod verdict;
 

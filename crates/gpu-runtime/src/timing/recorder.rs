@@ -4,13 +4,14 @@
 use super::error::InstallError;
 use super::events::CudaEvents;
 use super::guards::StepGuard;
-use super::handles::StreamRef;
+use super::handles::{FuncRef, StreamRef};
 use super::harvester::{Harvest, Harvester};
 use super::health::{Health, Watch};
-use metrale_gpu_sys::cuda::{CUcontext, Driver};
+use super::making::{Making, pop, push};
+use metrale_gpu_sys::cuda::Driver;
 use metrale_telemetry::clock::{Clock, monotonic_ns};
 use metrale_telemetry::kernel::{Ledger, SpanKey, SpanRing, SpanTag, SpanToken};
-use metrale_telemetry::{Level, Telemetry};
+use metrale_telemetry::{Level, Step, Telemetry};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,17 @@ pub const SPAN_SLOTS: usize = 8192;
 /// Default slots for lanes: three seconds of a server with three lanes and
 /// ten-millisecond steps.
 pub const LANE_SLOTS: usize = 1024;
+
+/// Any key of a ring names that ring.
+const LANE: SpanKey = SpanKey::Lane(0);
+const KERNEL: SpanKey = SpanKey::Kernel(0);
+
+pub(super) fn tag(step: Step, lane: usize) -> SpanTag {
+    SpanTag {
+        armed: step.armed,
+        lane: Some(lane),
+    }
+}
 
 /// Options of a recorder.
 #[derive(Clone, Debug)]
@@ -59,23 +71,23 @@ impl Default for RecorderConfig {
 
 /// What the recorder and its harvest thread share.
 pub(super) struct Shared {
-    telemetry: &'static Telemetry,
-    driver: Arc<Driver>,
-    context: u64,
-    watch: Arc<Watch>,
-    lanes: SpanRing<CudaEvents>,
-    kernels: SpanRing<CudaEvents>,
-    label: String,
+    pub(super) telemetry: &'static Telemetry,
+    pub(super) driver: Arc<Driver>,
+    pub(super) context: u64,
+    pub(super) watch: Arc<Watch>,
+    pub(super) lanes: SpanRing<CudaEvents>,
+    pub(super) kernels: SpanRing<CudaEvents>,
+    pub(super) label: String,
     /// Keeps the context of a cudarc recorder alive.
     #[cfg(feature = "cudarc")]
-    _owner: Option<Arc<cudarc::driver::CudaContext>>,
+    pub(super) _owner: Option<Arc<cudarc::driver::CudaContext>>,
 }
 
 /// Times lanes and kernels of one context. See the crate's page for what it
 /// promises its host.
 pub struct Recorder {
-    shared: Arc<Shared>,
-    harvester: Option<Harvester>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) harvester: Option<Harvester>,
 }
 
 impl Recorder {
@@ -121,6 +133,55 @@ impl Recorder {
         StepGuard::new(&self.shared, self.shared.telemetry.step_begin())
     }
 
+    /// Begins a lane of `step` as a token, for a span that another thread ends
+    /// or that no scope encloses. `None`: nothing is timed.
+    pub fn begin_lane<'a>(
+        &self,
+        step: Step,
+        lane: usize,
+        stream: impl Into<StreamRef<'a>>,
+    ) -> Option<SpanToken> {
+        self.shared
+            .begin(SpanKey::Lane(lane), tag(step, lane), stream.into())
+    }
+
+    /// Ends a lane on `stream`. A token that names no open lane is counted.
+    pub fn end_lane<'a>(&self, token: SpanToken, stream: impl Into<StreamRef<'a>>) {
+        self.shared.end(LANE, token, stream.into());
+    }
+
+    /// Gives up a lane that will not be ended.
+    pub fn cancel_lane(&self, token: SpanToken) {
+        self.shared.cancel(LANE, token);
+    }
+
+    /// Begins a launch in a lane of `step` as a token. `None`: the step is not
+    /// armed, or no span can be had.
+    pub fn begin_launch<'a>(
+        &self,
+        step: Step,
+        lane: usize,
+        func: impl Into<FuncRef>,
+        stream: impl Into<StreamRef<'a>>,
+    ) -> Option<SpanToken> {
+        let key = SpanKey::Kernel(func.into().handle());
+        if step.armed {
+            self.shared.begin(key, tag(step, lane), stream.into())
+        } else {
+            None
+        }
+    }
+
+    /// Ends a launch on `stream`. A token that names no open launch is counted.
+    pub fn end_launch<'a>(&self, token: SpanToken, stream: impl Into<StreamRef<'a>>) {
+        self.shared.end(KERNEL, token, stream.into());
+    }
+
+    /// Gives up a launch that failed.
+    pub fn cancel_launch(&self, token: SpanToken) {
+        self.shared.cancel(KERNEL, token);
+    }
+
     /// Lands what the GPU has finished, and returns how many spans that were.
     /// It never waits for the GPU, but a poll may block inside the driver.
     pub fn harvest(&self) -> usize {
@@ -161,10 +222,6 @@ impl Recorder {
     #[must_use]
     pub fn kernel_ledger(&self) -> Ledger {
         self.shared.kernels.ledger()
-    }
-
-    pub(super) fn shared(&self) -> &Shared {
-        &self.shared
     }
 
     /// Stops measuring and destroys the events. Where the harvest thread hangs
@@ -215,10 +272,6 @@ impl Shared {
         }
     }
 
-    pub(super) fn telemetry(&self) -> &'static Telemetry {
-        self.telemetry
-    }
-
     pub(super) fn begin(
         &self,
         key: SpanKey,
@@ -251,127 +304,6 @@ impl Shared {
             SpanKey::Kernel(_) => &self.kernels,
         }
     }
-}
-
-/// A recorder whose configuration is checked.
-struct Making {
-    driver: Arc<Driver>,
-    context: u64,
-    telemetry: &'static Telemetry,
-    config: RecorderConfig,
-    #[cfg(feature = "cudarc")]
-    owner: Option<Arc<cudarc::driver::CudaContext>>,
-}
-
-impl Making {
-    fn new(
-        driver: Arc<Driver>,
-        context: u64,
-        telemetry: &'static Telemetry,
-        config: RecorderConfig,
-    ) -> Result<Self, InstallError> {
-        let rings = [
-            ("lane_slots", config.lane_slots),
-            ("kernel_slots", config.kernel_slots),
-        ];
-        for (ring, asked) in rings {
-            if asked == 0 || asked > 1 << 24 {
-                return Err(InstallError::Slots { ring, asked });
-            }
-        }
-        driver.device_count()?;
-        Ok(Self {
-            driver,
-            context,
-            telemetry,
-            config,
-            #[cfg(feature = "cudarc")]
-            owner: None,
-        })
-    }
-
-    /// # Safety
-    /// The context is live, and stays so until the recorder is closed.
-    unsafe fn finish(self) -> Result<Recorder, InstallError> {
-        push(&self.driver, self.context)?;
-        // SAFETY: the context is live, and was just made current.
-        let pools = unsafe { self.pools() };
-        pop(&self.driver);
-        let (watch, lanes, kernels) = pools?;
-        let Self {
-            driver,
-            context,
-            telemetry,
-            config,
-            ..
-        } = self;
-        let ring = |pool, slots| {
-            SpanRing::builder(pool, slots)
-                .reclaim_after(config.reclaim_after)
-                .clock(config.clock)
-        };
-        let shared = Arc::new(Shared {
-            telemetry,
-            driver,
-            context,
-            watch,
-            lanes: ring(lanes, config.lane_slots).gaps(true).build(),
-            kernels: ring(kernels, config.kernel_slots).build(),
-            label: config.label,
-            #[cfg(feature = "cudarc")]
-            _owner: self.owner,
-        });
-        let mut recorder = Recorder {
-            shared,
-            harvester: None,
-        };
-        if let Harvest::OwnThread(interval) = config.harvest {
-            match Harvester::start(Arc::clone(&recorder.shared), interval) {
-                Ok(harvester) => recorder.harvester = Some(harvester),
-                Err(error) => {
-                    recorder.close();
-                    return Err(InstallError::Thread(error));
-                }
-            }
-        }
-        Ok(recorder)
-    }
-
-    /// # Safety
-    /// The context is live and current on this thread.
-    unsafe fn pools(&self) -> Result<(Arc<Watch>, CudaEvents, CudaEvents), InstallError> {
-        let watch = Arc::new(Watch::new());
-        let refuse_legacy = self.config.refuse_legacy_streams;
-        let pool = |slots| {
-            let (driver, watch) = (Arc::clone(&self.driver), Arc::clone(&watch));
-            // SAFETY: promised by the caller.
-            unsafe { CudaEvents::new(driver, self.context, slots, watch, refuse_legacy) }
-        };
-        let lanes = pool(self.config.lane_slots)?;
-        match pool(self.config.kernel_slots) {
-            Ok(kernels) => Ok((watch, lanes, kernels)),
-            Err(error) => {
-                // SAFETY: the context is current, and nobody has the pool yet.
-                unsafe { lanes.destroy() };
-                Err(error)
-            }
-        }
-    }
-}
-
-fn push(driver: &Driver, context: u64) -> Result<(), InstallError> {
-    // SAFETY: the context is live: its owner is kept, or the maker of a raw
-    // recorder promised it.
-    let status = unsafe { (driver.api().ctx_push_current)(context as CUcontext) };
-    status
-        .ok()
-        .map_err(|status| InstallError::Context { status })
-}
-
-fn pop(driver: &Driver) {
-    let mut context: CUcontext = std::ptr::null_mut();
-    // SAFETY: the pointer is to a live handle.
-    let _ = unsafe { (driver.api().ctx_pop_current)(&raw mut context) };
 }
 
 impl fmt::Debug for Recorder {

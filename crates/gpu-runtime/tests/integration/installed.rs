@@ -17,7 +17,7 @@ fn one_recorder_serves_a_stack_without_handles() {
 
     timing::install(app.recorder()).unwrap();
     let rejected = timing::install(app.recorder()).unwrap_err();
-    rejected.1.close();
+    rejected.rejected.close();
 
     for _ in 0..2 {
         for lane in [LANE_PREFILL, LANE_DECODE] {

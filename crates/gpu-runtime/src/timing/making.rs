@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How a recorder is made: the configuration is checked, the events are made
+//! in the context, and what was made is taken back where something fails.
+
+use super::error::InstallError;
+use super::events::CudaEvents;
+use super::harvester::{Harvest, Harvester};
+use super::health::Watch;
+use super::recorder::{Recorder, RecorderConfig, Shared};
+use metrale_gpu_sys::cuda::{CUcontext, Driver};
+use metrale_telemetry::Telemetry;
+use metrale_telemetry::kernel::SpanRing;
+use std::sync::Arc;
+
+/// A recorder whose configuration is checked.
+pub(super) struct Making {
+    driver: Arc<Driver>,
+    context: u64,
+    telemetry: &'static Telemetry,
+    config: RecorderConfig,
+    #[cfg(feature = "cudarc")]
+    pub(super) owner: Option<Arc<cudarc::driver::CudaContext>>,
+}
+
+impl Making {
+    pub(super) fn new(
+        driver: Arc<Driver>,
+        context: u64,
+        telemetry: &'static Telemetry,
+        config: RecorderConfig,
+    ) -> Result<Self, InstallError> {
+        let rings = [
+            ("lane_slots", config.lane_slots),
+            ("kernel_slots", config.kernel_slots),
+        ];
+        for (ring, asked) in rings {
+            if asked == 0 || asked > 1 << 24 {
+                return Err(InstallError::Slots { ring, asked });
+            }
+        }
+        driver.device_count()?;
+        Ok(Self {
+            driver,
+            context,
+            telemetry,
+            config,
+            #[cfg(feature = "cudarc")]
+            owner: None,
+        })
+    }
+
+    /// # Safety
+    /// The context is live, and stays so until the recorder is closed.
+    pub(super) unsafe fn finish(self) -> Result<Recorder, InstallError> {
+        push(&self.driver, self.context)?;
+        // SAFETY: the context is live, and was just made current.
+        let pools = unsafe { self.pools() };
+        pop(&self.driver);
+        let (watch, lanes, kernels) = pools?;
+        let Self {
+            driver,
+            context,
+            telemetry,
+            config,
+            ..
+        } = self;
+        let ring = |pool, slots| {
+            SpanRing::builder(pool, slots)
+                .reclaim_after(config.reclaim_after)
+                .clock(config.clock)
+        };
+        let shared = Arc::new(Shared {
+            telemetry,
+            driver,
+            context,
+            watch,
+            lanes: ring(lanes, config.lane_slots).gaps(true).build(),
+            kernels: ring(kernels, config.kernel_slots).build(),
+            label: config.label,
+            #[cfg(feature = "cudarc")]
+            _owner: self.owner,
+        });
+        let mut recorder = Recorder {
+            shared,
+            harvester: None,
+        };
+        if let Harvest::OwnThread(interval) = config.harvest {
+            match Harvester::start(Arc::clone(&recorder.shared), interval) {
+                Ok(harvester) => recorder.harvester = Some(harvester),
+                Err(error) => {
+                    recorder.close();
+                    return Err(InstallError::Thread(error));
+                }
+            }
+        }
+        Ok(recorder)
+    }
+
+    /// # Safety
+    /// The context is live and current on this thread.
+    unsafe fn pools(&self) -> Result<(Arc<Watch>, CudaEvents, CudaEvents), InstallError> {
+        let watch = Arc::new(Watch::new());
+        let refuse_legacy = self.config.refuse_legacy_streams;
+        let pool = |slots| {
+            let (driver, watch) = (Arc::clone(&self.driver), Arc::clone(&watch));
+            // SAFETY: promised by the caller.
+            unsafe { CudaEvents::new(driver, self.context, slots, watch, refuse_legacy) }
+        };
+        let lanes = pool(self.config.lane_slots)?;
+        match pool(self.config.kernel_slots) {
+            Ok(kernels) => Ok((watch, lanes, kernels)),
+            Err(error) => {
+                // SAFETY: the context is current, and nobody has the pool yet.
+                unsafe { lanes.destroy() };
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Makes the recorder's context current on this thread.
+pub(super) fn push(driver: &Driver, context: u64) -> Result<(), InstallError> {
+    // SAFETY: the context is live: its owner is kept, or the maker of a raw
+    // recorder promised it.
+    let status = unsafe { (driver.api().ctx_push_current)(context as CUcontext) };
+    status
+        .ok()
+        .map_err(|status| InstallError::Context { status })
+}
+
+/// Undoes [`push`].
+pub(super) fn pop(driver: &Driver) {
+    let mut context: CUcontext = std::ptr::null_mut();
+    // SAFETY: the pointer is to a live handle.
+    let _ = unsafe { (driver.api().ctx_pop_current)(&raw mut context) };
+}
