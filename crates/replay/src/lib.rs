@@ -2,12 +2,18 @@
 //! Replays a recorded GPU timeline, or a built-in workload, as a serving loop
 //! would have produced it.
 //!
-//! [`trace`] reads a file; [`steps`] finds its steps; [`plan`] turns it into
-//! the list of host operations; [`model`] predicts what an in-order device
-//! makes of it.
+//! [`options`] reads the command line; [`trace`] reads a file, [`workload`]
+//! makes one up; [`steps`] finds its steps; [`plan`] turns it into the list of
+//! host operations; [`model`] predicts what an in-order device makes of them;
+//! [`ptx`] writes the kernels; [`report`] shows the result.
 #![deny(missing_docs)]
 
 pub mod model;
+pub mod options;
 pub mod plan;
+pub mod progress;
+pub mod ptx;
+pub mod report;
 pub mod steps;
 pub mod trace;
+pub mod workload;

@@ -23,7 +23,7 @@ impl Lane {
     /// The lanes in order.
     pub const ALL: [Lane; 3] = [Lane::Admit, Lane::Prefill, Lane::Decode];
 
-    /// The index of the lane in [`metrale_telemetry::kernel`]'s lane order.
+    /// The index of the lane in the recorder's lane order.
     pub fn index(self) -> usize {
         self as usize
     }

@@ -206,6 +206,10 @@ impl Trace {
         for call in &mut self.calls {
             call.at_ns = call.at_ns.saturating_sub(zero);
         }
+        let before = self.calls.len();
+        self.calls
+            .retain(|call| call.at_ns.unsigned_abs() <= 2 * FURTHEST_NS);
+        self.drops.absurd += (before - self.calls.len()) as u64;
         for note in &mut self.annotations {
             note.start_ns = note.start_ns.saturating_sub(zero);
             note.end_ns = note.end_ns.saturating_sub(zero);

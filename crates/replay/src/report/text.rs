@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The result for people.
+//!
+//! Invariant: plain text, no line longer than the width asked for (at least 72;
+//! counts up to 10^8 fit their columns), no control byte but the newline.
+
+use std::fmt::Write as _;
+
+use super::{Driver, KernelRow, Ledger, Report, Stamps, count, share, shorten, time};
+
+/// Rows of the kernel table.
+const TOP: usize = 12;
+
+/// `report` in lines of at most `width` characters.
+pub fn render(report: &Report, width: usize) -> String {
+    let width = width.max(72);
+    let mut out = Page {
+        text: String::new(),
+        width,
+    };
+    head(report, &mut out);
+    lanes(report, &mut out);
+    kernels(report, &mut out);
+    out.gap();
+    facts(report, &mut out);
+    out.text
+}
+
+struct Page {
+    text: String,
+    width: usize,
+}
+
+impl Page {
+    fn line(&mut self, line: &str) {
+        let line: String = line
+            .chars()
+            .map(|c| if c.is_control() { '?' } else { c })
+            .collect();
+        let _ = writeln!(self.text, "{}", line.trim_end());
+    }
+
+    fn gap(&mut self) {
+        self.text.push('\n');
+    }
+
+    /// A label and its text, wrapped between words under the text's begin.
+    fn fact(&mut self, label: &str, text: &str) {
+        let indent = 10;
+        let mut line = format!("{label:<indent$}");
+        let mut empty = true;
+        for word in text.split_whitespace() {
+            let mut word: String = word.to_owned();
+            loop {
+                let used = line.chars().count() + usize::from(!empty);
+                let size = word.chars().count();
+                if used + size <= self.width {
+                    break;
+                }
+                if !empty {
+                    self.line(&line);
+                    line = " ".repeat(indent);
+                    empty = true;
+                    continue;
+                }
+                // A word longer than a line is split.
+                let fit = self.width - indent;
+                line.extend(word.chars().take(fit));
+                word = word.chars().skip(fit).collect();
+                self.line(&line);
+                line = " ".repeat(indent);
+            }
+            if !empty {
+                line.push(' ');
+            }
+            line.push_str(&word);
+            empty = false;
+        }
+        self.line(&line);
+    }
+}
+
+fn head(report: &Report, out: &mut Page) {
+    let trace = report.trace.as_deref().unwrap_or("built-in workload");
+    out.fact("replay", trace);
+    let driver = match report.driver {
+        Driver::Simulated => "simulated",
+        Driver::Cuda => "cuda",
+    };
+    out.fact("driver", &format!("{driver}, {}", report.driver_path));
+    out.fact("device", &report.device);
+    let stamps = match report.stamps {
+        Stamps::Ideal => "ideal: launched at recorded starts, at no cost",
+        Stamps::Honest => "honest: launched at recorded host times, at a driver's cost",
+        Stamps::Device => "the device's own",
+    };
+    out.fact("stamps", stamps);
+    let armed = match report.every {
+        1 => format!("{}, every one armed", count(report.steps)),
+        n => format!(
+            "{}, one in {n} armed: {}",
+            count(report.steps),
+            count(report.armed_steps)
+        ),
+    };
+    out.fact("steps", &armed);
+}
+
+fn lanes(report: &Report, out: &mut Page) {
+    out.gap();
+    let row = |cells: [&str; 6]| {
+        let [lane, spans, total, p50, p99, gap] = cells;
+        format!("{lane:<10}{spans:>9}{total:>12}{p50:>12}{p99:>12}{gap:>14}")
+    };
+    out.line(&row(["lane", "spans", "total", "p50", "p99", "gap before"]));
+    for lane in &report.lanes {
+        let cell = |ns| {
+            if lane.spans == 0 {
+                "-".to_owned()
+            } else {
+                time(ns)
+            }
+        };
+        out.line(&row([
+            &lane.lane,
+            &count(lane.spans),
+            &cell(lane.total_ns),
+            &cell(lane.p50_ns),
+            &cell(lane.p99_ns),
+            &cell(lane.gap_ns),
+        ]));
+    }
+}
+
+fn kernels(report: &Report, out: &mut Page) {
+    out.gap();
+    let column = out.width - 32;
+    let head = match report.every {
+        1 => "kernel, launched one by one".to_owned(),
+        n => format!("kernel, on armed steps (one in {n})"),
+    };
+    out.line(&format!(
+        "{head:<column$}{:>9}{:>12}{:>11}",
+        "share", "total", "samples"
+    ));
+    if report.kernels.is_empty() {
+        out.line("(none was launched one by one on an armed step)");
+    }
+    // All names take part, so that a label cut here stays unlike every other.
+    let names: Vec<&str> = report.kernels.iter().map(|k| k.name.as_str()).collect();
+    let labels = shorten(&names, column - 1);
+    let mut row = |label: &str, total_ns: u64, samples: u64| {
+        out.line(&format!(
+            "{label:<column$}{:>9}{:>12}{:>11}",
+            share(total_ns, report.shown.armed_lane_ns),
+            time(total_ns),
+            count(samples)
+        ));
+    };
+    for (kernel, label) in report.kernels.iter().zip(&labels).take(TOP) {
+        row(label, kernel.total_ns, kernel.samples);
+    }
+    let rest: &[KernelRow] = report.kernels.get(TOP..).unwrap_or(&[]);
+    if !rest.is_empty() {
+        let label = format!("and {} more", rest.len());
+        let sum = |of: fn(&KernelRow) -> u64| rest.iter().map(of).sum();
+        row(&label, sum(|k| k.total_ns), sum(|k| k.samples));
+    }
+}
+
+fn facts(report: &Report, out: &mut Page) {
+    let shown = &report.shown;
+    if let Some(covered) = shown.covered_ns {
+        let between = shown.between_ns.map_or(String::new(), |ns| {
+            format!(", {} between neighbouring ones", time(ns))
+        });
+        out.fact(
+            "coverage",
+            &format!(
+                "{} of {} of lane time on armed steps is under kernel or graph spans{between}",
+                share(covered, shown.armed_lane_ns),
+                time(shown.armed_lane_ns)
+            ),
+        );
+    }
+    out.fact(
+        "graphs",
+        &format!(
+            "{} launches of {} kernels, which get no row of their own",
+            count(report.graphs.launches),
+            count(report.graphs.kernels)
+        ),
+    );
+    if let Some(waiting) = shown.waiting_ns {
+        out.fact(
+            "waiting",
+            &format!(
+                "{} of the kernels' time is a stream waiting for its host, not work",
+                time(waiting)
+            ),
+        );
+    }
+    let overlap: u64 = report.lanes.iter().map(|lane| lane.overlap_ns).sum();
+    if overlap > 0 {
+        out.fact(
+            "overlap",
+            &format!(
+                "{} recorded at once on a lane's stream, replayed end to end",
+                time(overlap)
+            ),
+        );
+    }
+    ledger(&report.ledger, out);
+    let calls: Vec<String> = report
+        .driver_calls
+        .iter()
+        .map(|(name, n)| format!("{name} {}", count(*n)))
+        .collect();
+    if !calls.is_empty() {
+        out.fact("calls", &calls.join(", "));
+    }
+    for note in &shown.notes {
+        out.fact("note", note);
+    }
+}
+
+fn ledger(l: &Ledger, out: &mut Page) {
+    let parts = |parts: &[(u64, &str)]| -> String {
+        let shown: Vec<String> = parts
+            .iter()
+            .enumerate()
+            .filter(|(i, (n, _))| *i == 0 || *n > 0)
+            .map(|(_, (n, what))| format!("{} {what}", count(*n)))
+            .collect();
+        shown.join(" + ")
+    };
+    let attempts = parts(&[
+        (l.begun, "begun"),
+        (l.dropped, "dropped"),
+        (l.refused, "refused"),
+    ]);
+    let begun = parts(&[
+        (l.landed, "landed"),
+        (l.failed, "failed"),
+        (l.cancelled, "cancelled"),
+        (l.reclaimed, "reclaimed"),
+        (l.in_flight, "in flight"),
+    ]);
+    out.fact(
+        "ledger",
+        &format!("{} attempts = {attempts}", count(l.attempts)),
+    );
+    out.fact("", &format!("{} begun = {begun}", count(l.begun)));
+    if l.stale_ends + l.table_full > 0 {
+        out.fact(
+            "",
+            &format!(
+                "{} stale ends, {} without a row",
+                count(l.stale_ends),
+                count(l.table_full)
+            ),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::report;
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_page() {
+        let page = render(&report(), 80);
+        println!("{page}");
+        assert_eq!(page, include_str!("../../tests/data/report.txt"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_too_long(name in "\\PC{0,300}", note in ".{0,300}", n in 0u64..100_000_000, width in 0usize..120) {
+            let mut report = report();
+            report.kernels[0].name = name.clone();
+            report.kernels[0].samples = n;
+            report.trace = Some(name);
+            report.device = note.clone();
+            report.shown.notes = vec![note];
+            let page = render(&report, width);
+            for line in page.lines() {
+                prop_assert!(line.chars().count() <= width.max(72), "{}", line);
+            }
+            prop_assert!(!page.chars().any(|c| c.is_control() && c != '\n'));
+        }
+    }
+}

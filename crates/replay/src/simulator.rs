@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The controls of the simulated driver that runs this process: its clock, its
+//! costs and its counts, by the `sim_*` functions that the library exports.
+
+use std::ffi::{CStr, c_char};
+use std::path::Path;
+
+use libloading::Library;
+
+/// Host cost of the driver calls that a replay makes, in nanoseconds. Records:
+/// the middle of what is published for timing records (1.1 to 2.5 us on an
+/// uncontended thread). Launches: the usual span of `cudaLaunchKernel` and
+/// `cudaGraphLaunch` in recorded traces. The rest are small driver calls that
+/// nobody publishes; a tenth of a record is assumed.
+const COSTS: [(&CStr, u64); 8] = [
+    (c"cuEventRecord", 1_500),
+    (c"cuLaunchKernel", 4_500),
+    (c"cuGraphLaunch", 9_000),
+    (c"cuEventQuery", 500),
+    (c"cuEventElapsedTime", 500),
+    (c"cuEventElapsedTime_v2", 500),
+    (c"cuStreamIsCapturing", 150),
+    (c"cuThreadExchangeStreamCaptureMode", 50),
+];
+
+type Clock = unsafe extern "C" fn() -> u64;
+type Advance = unsafe extern "C" fn(u64);
+type SetCost = unsafe extern "C" fn(*const c_char, u64) -> u32;
+type CallName = unsafe extern "C" fn(u64) -> *const c_char;
+type CallCount = unsafe extern "C" fn(*const c_char) -> u64;
+type SetDevices = unsafe extern "C" fn(u32);
+
+/// The simulated driver, by its controls.
+#[derive(Debug)]
+pub struct Simulator {
+    now_ns: Clock,
+    advance_to_ns: Advance,
+    set_call_cost: SetCost,
+    call_name: CallName,
+    call_count: CallCount,
+    set_device_count: SetDevices,
+    _library: Library,
+}
+
+impl Simulator {
+    /// The controls of the simulated driver at `path`, which is loaded.
+    ///
+    /// # Errors
+    /// Where it lacks one of them: it is of another version than this program.
+    pub fn of(path: &Path) -> Result<Self, libloading::Error> {
+        // SAFETY: the library is loaded already; no initialiser runs.
+        let library = unsafe { Library::new(path) }?;
+        // SAFETY: the simulator gives each of these names this signature.
+        let now_ns = *unsafe { library.get::<Clock>(b"sim_now_ns\0") }?;
+        // SAFETY: as above.
+        let advance_to_ns = *unsafe { library.get::<Advance>(b"sim_advance_to_ns\0") }?;
+        // SAFETY: as above.
+        let set_call_cost = *unsafe { library.get::<SetCost>(b"sim_set_call_cost\0") }?;
+        // SAFETY: as above.
+        let call_name = *unsafe { library.get::<CallName>(b"sim_call_name\0") }?;
+        // SAFETY: as above.
+        let call_count = *unsafe { library.get::<CallCount>(b"sim_call_count\0") }?;
+        // SAFETY: as above.
+        let set_device_count = *unsafe { library.get::<SetDevices>(b"sim_set_device_count\0") }?;
+        Ok(Self {
+            now_ns,
+            advance_to_ns,
+            set_call_cost,
+            call_name,
+            call_count,
+            set_device_count,
+            _library: library,
+        })
+    }
+
+    /// The virtual clock, nanoseconds.
+    pub fn now_ns(&self) -> u64 {
+        // SAFETY: takes nothing, and the library stays loaded.
+        unsafe { (self.now_ns)() }
+    }
+
+    /// Moves the clock on; never back.
+    pub fn advance_to_ns(&self, ns: u64) {
+        // SAFETY: takes a number, and the library stays loaded.
+        unsafe { (self.advance_to_ns)(ns) };
+    }
+
+    /// Gives the machine so many devices; before `cuInit`.
+    pub fn set_device_count(&self, devices: u32) {
+        // SAFETY: takes a number, and the library stays loaded.
+        unsafe { (self.set_device_count)(devices) };
+    }
+
+    /// From now on a driver call costs its host what a real one does.
+    pub fn cost_as_a_real_driver(&self) {
+        for (name, ns) in COSTS {
+            // SAFETY: a C string that lives for ever, and a number.
+            let _ = unsafe { (self.set_call_cost)(name.as_ptr(), ns) };
+        }
+    }
+
+    /// How often each driver function was called, by name; those never called
+    /// are left out.
+    pub fn calls(&self) -> Vec<(String, u64)> {
+        (0..)
+            .map_while(|index| {
+                // SAFETY: takes a number, and the library stays loaded.
+                let name = unsafe { (self.call_name)(index) };
+                (!name.is_null()).then(|| {
+                    // SAFETY: a C string that lives as long as the library.
+                    let count = unsafe { (self.call_count)(name) };
+                    // SAFETY: as above.
+                    let name = unsafe { CStr::from_ptr(name) };
+                    (name.to_string_lossy().into_owned(), count)
+                })
+            })
+            .filter(|(_, count)| *count > 0)
+            .collect()
+    }
+}

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bad traces: each ends in an error with a place, or in a counted drop.
+
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use metrale_replay::plan::{self, Timing};
+use metrale_replay::steps::Patterns;
+use metrale_replay::trace::{self, Drops, Limits, Trace, TraceError};
+
+fn read(bytes: impl Into<Vec<u8>>) -> Result<Trace, TraceError> {
+    trace::read_bytes(bytes.into(), &Limits::default())
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).expect("packed");
+    encoder.finish().expect("packed")
+}
+
+/// A trace of one good kernel and `events`.
+fn with(events: &str) -> Vec<u8> {
+    format!(
+        "{{\"traceEvents\":[\n{},\n{events}\n]}}",
+        kernel("\"good\"", "100.5", "2.25")
+    )
+    .into()
+}
+
+fn kernel(name: &str, ts: &str, dur: &str) -> String {
+    format!(
+        r#"{{"ph":"X","cat":"kernel","name":{name},"pid":0,"tid":7,"ts":{ts},"dur":{dur},"args":{{"stream":7}}}}"#
+    )
+}
+
+#[test]
+fn what_cannot_be_read_says_where() {
+    let small = include_bytes!("data/small.json");
+    let mut torn = gzip(small);
+    torn.truncate(torn.len() / 2);
+    let mut flipped = gzip(small);
+    let middle = flipped.len() / 2;
+    flipped[middle] ^= 0x55;
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let cases: Vec<(&str, Vec<u8>, &str)> = vec![
+        ("nothing", vec![], "is empty"),
+        ("nothing, packed", gzip(b""), "is empty"),
+        ("white space", b" \n ".to_vec(), "line 2 column 1: EOF"),
+        (
+            "not JSON",
+            b"hello".to_vec(),
+            "line 1 column 1: expected value",
+        ),
+        (
+            "cut short",
+            small[..2_000].to_vec(),
+            "line 16 column 36: EOF",
+        ),
+        (
+            "more after it",
+            [&small[..], b"x"].concat(),
+            "trailing characters",
+        ),
+        (
+            "a number",
+            b"5".to_vec(),
+            "invalid type: integer `5`, expected a trace",
+        ),
+        (
+            "another object",
+            b"{\"a\":1}".to_vec(),
+            "no \"traceEvents\"",
+        ),
+        (
+            "two lists",
+            b"{\"traceEvents\":[],\"traceEvents\":[]}".to_vec(),
+            "a second \"traceEvents\"",
+        ),
+        (
+            "no list",
+            b"{\"traceEvents\":{}}".to_vec(),
+            "expected a list of events",
+        ),
+        ("NaN", with(&kernel("\"k\"", "NaN", "1")), "line 3 column"),
+        (
+            "a name that is none",
+            with(&kernel("7", "1", "1")),
+            "line 3 column",
+        ),
+        ("gzip, torn", torn, "damaged gzip"),
+        ("gzip, flipped", flipped, "damaged gzip"),
+        ("gzip, only its magic", vec![0x1f, 0x8b], "damaged gzip"),
+        (
+            "no GPU events",
+            b"[{\"ph\":\"X\",\"cat\":\"cpu_op\"}]".to_vec(),
+            "no GPU work among its 1 events",
+        ),
+        ("deep", deep.into_bytes(), "no GPU work among its 1 events"),
+        (
+            "nothing usable",
+            format!("[{}]", kernel("\"k\"", "0", "1")).into_bytes(),
+            "dropped: 1 stamp 0",
+        ),
+    ];
+    for (name, bytes, expected) in cases {
+        let error = read(bytes).expect_err(name).to_string();
+        assert!(error.contains(expected), "{name}: {error}");
+        assert!(
+            !error.contains('\n') && error.len() < 300,
+            "{name}: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_gzip_bomb_is_refused_early() {
+    // Two hundred megabytes of one event from two hundred kilobytes. Packed
+    // streams are joined, so that the test need not pack it all.
+    let event = b"{\"ph\":\"X\",\"cat\":\"cpu_op\"},";
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(&event.repeat(400_000)).expect("packed");
+    let part = encoder.finish().expect("packed");
+    let mut bomb = gzip(b"[");
+    for _ in 0..20 {
+        bomb.extend_from_slice(&part);
+    }
+    let limit = Limits::default().unpacked(bomb.len() as u64);
+    assert!(limit < 100 << 20, "{limit}");
+    let error = read(bomb).expect_err("a bomb").to_string();
+    let stated = format!("more than {limit} bytes");
+    assert!(
+        error.contains("gzip bomb") && error.contains(&stated),
+        "{error}"
+    );
+}
+
+#[test]
+fn what_is_dropped_is_counted() {
+    let good = Drops::default();
+    let year = "31536000000000";
+    let cases: Vec<(&str, String, Drops)> = vec![
+        (
+            "no stamp",
+            r#"{"ph":"X","cat":"kernel","name":"k","dur":1}"#.into(),
+            Drops {
+                missing_fields: 1,
+                ..good
+            },
+        ),
+        (
+            "no duration",
+            r#"{"ph":"X","cat":"kernel","name":"k","ts":1}"#.into(),
+            Drops {
+                missing_fields: 1,
+                ..good
+            },
+        ),
+        (
+            "no name",
+            r#"{"ph":"X","cat":"kernel","ts":1,"dur":1}"#.into(),
+            Drops {
+                missing_fields: 1,
+                ..good
+            },
+        ),
+        (
+            "null stamp",
+            kernel("\"k\"", "null", "1"),
+            Drops {
+                missing_fields: 1,
+                ..good
+            },
+        ),
+        (
+            "begin only",
+            r#"{"ph":"B","cat":"kernel","name":"k","ts":1}"#.into(),
+            Drops {
+                not_complete: 1,
+                ..good
+            },
+        ),
+        (
+            "text",
+            kernel("\"k\"", "\"soon\"", "1"),
+            Drops {
+                bad_stamps: 1,
+                ..good
+            },
+        ),
+        (
+            "a list",
+            kernel("\"k\"", "[1]", "1"),
+            Drops {
+                bad_stamps: 1,
+                ..good
+            },
+        ),
+        (
+            "2^63",
+            kernel("\"k\"", "9223372036854775808", "1"),
+            Drops {
+                bad_stamps: 1,
+                ..good
+            },
+        ),
+        (
+            "huge",
+            kernel("\"k\"", "1e400", "1"),
+            Drops {
+                bad_stamps: 1,
+                ..good
+            },
+        ),
+        (
+            "last moment",
+            kernel("\"k\"", "9223372036854775.807", "1"),
+            Drops {
+                bad_stamps: 1,
+                ..good
+            },
+        ),
+        (
+            "zero stamp",
+            kernel("\"k\"", "0", "1"),
+            Drops {
+                zero_stamps: 1,
+                ..good
+            },
+        ),
+        (
+            "zero text",
+            kernel("\"k\"", "\"0.000\"", "1"),
+            Drops {
+                zero_stamps: 1,
+                ..good
+            },
+        ),
+        (
+            "negative",
+            kernel("\"k\"", "90", "-0.001"),
+            Drops {
+                negative_durations: 1,
+                ..good
+            },
+        ),
+        (
+            "too long",
+            kernel("\"k\"", "90", "3600000000.001"),
+            Drops { absurd: 1, ..good },
+        ),
+        (
+            "too far",
+            format!(
+                "{},{}",
+                kernel("\"k\"", "101", "1"),
+                kernel("\"k\"", year, "1")
+            ),
+            Drops { absurd: 1, ..good },
+        ),
+        (
+            "twice",
+            r#"{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":1,"ts":2}"#.into(),
+            Drops {
+                duplicate_keys: 1,
+                ..good
+            },
+        ),
+        (
+            "no objects",
+            "null,1,-1,2.5,true,\"x\",[{}]".into(),
+            Drops {
+                not_an_event: 7,
+                ..good
+            },
+        ),
+    ];
+    for (name, events, expected) in cases {
+        let trace = read(with(&events)).expect(name);
+        assert_eq!(trace.drops, expected, "{name}");
+        let plan = plan::build(&trace, &Patterns::default(), Timing::Honest);
+        assert!(
+            plan.notes.iter().any(|n| n.contains("dropped")),
+            "{name}: {:?}",
+            plan.notes
+        );
+    }
+}
+
+#[test]
+fn odd_but_legal() {
+    let exponent = read(with(&kernel("\"k\"", "1.025e2", "25E-1"))).expect("exponents");
+    assert_eq!(
+        (exponent.work[1].start_ns, exponent.work[1].duration_ns),
+        (2_000, 2_500)
+    );
+    let text = read(with(&kernel("\"k\"", "\"102.5\"", "\"2.5\""))).expect("texts");
+    assert_eq!(text.work[1].start_ns, 2_000);
+    let zero = read(with(&kernel("\"k\"", "102.5", "0"))).expect("no time");
+    assert_eq!((zero.work.len(), zero.work[1].duration_ns), (2, 0));
+    let rounded = read(with(&kernel("\"k\"", "102.5004", "1"))).expect("rounded");
+    assert_eq!(
+        (rounded.work[1].start_ns, rounded.drops.rounded),
+        (2_000, 1)
+    );
+    let list = read(format!("[{}]", kernel("\"k\"", "1", "1"))).expect("a bare list");
+    assert_eq!(list.work.len(), 1);
+    let bare = read(with(
+        r#"{"ts":101,"dur":1,"name":"k","cat":"kernel","ph":"X","args":null}"#,
+    ));
+    assert_eq!(bare.expect("no arguments").work.len(), 2);
+    let packed = read(
+        [
+            gzip(b"["),
+            gzip(kernel("\"k\"", "1", "1").as_bytes()),
+            gzip(b"]"),
+        ]
+        .concat(),
+    );
+    assert_eq!(packed.expect("joined streams").work.len(), 1);
+}
+
+#[test]
+fn names_of_any_bytes_stay_apart() {
+    let long = |end: &str| format!("\"{}{end}\"", "n".repeat(70_000));
+    let events = [
+        kernel(r#""a\"b\\c\n""#, "101", "1"),
+        kernel(&long("1"), "102", "1"),
+        kernel(&long("2"), "103", "1"),
+        kernel("\"\\u0000\\ud800\"", "104", "1"),
+        kernel("\"INVALID1\"", "105", "1"),
+        kernel("\"INVALID2\"", "106", "1"),
+    ];
+    let mut bytes = with(&events.join(","));
+    for (word, byte) in [(b"INVALID1", 0xff), (b"INVALID2", 0xfe)] {
+        let at = bytes.windows(8).position(|w| w == word).expect("there");
+        bytes[at] = byte;
+    }
+    let trace = read(bytes).expect("legal enough");
+    let plan = plan::build(&trace, &Patterns::default(), Timing::Ideal);
+    let mut names = plan.kernels.clone();
+    names.sort();
+    names.dedup();
+    assert_eq!(
+        names.len(),
+        7,
+        "{:?}",
+        plan.kernels.iter().map(|k| k.len()).collect::<Vec<_>>()
+    );
+    assert!(plan.kernels.iter().any(|k| k == "a\"b\\c\n"));
+}
+
+#[test]
+fn ids_that_two_processes_use_stay_apart() {
+    let mut events = Vec::new();
+    for (process, device) in [(1, 0), (2, 1)] {
+        let base = 1000 * process;
+        events.push(format!(
+            r#"{{"ph":"X","cat":"user_annotation","name":"step[DECODE bs={process}]","pid":{process},"tid":1,"ts":{base},"dur":50}}"#
+        ));
+        for id in 1..=3 {
+            events.push(format!(
+                r#"{{"ph":"X","cat":"cuda_runtime","name":"cudaGraphLaunch","pid":{process},"tid":1,"ts":{}.5,"dur":1,"args":{{"correlation":{id}}}}}"#,
+                base + id
+            ));
+            events.push(format!(
+                r#"{{"ph":"X","cat":"kernel","name":"k","pid":{device},"tid":7,"ts":{},"dur":1.5,"args":{{"device":{device},"stream":7,"correlation":{id}}}}}"#,
+                base + 10 * id
+            ));
+        }
+    }
+    let trace = read(format!("[{}]", events.join(","))).expect("a good trace");
+    let plan = plan::build(&trace, &Patterns::default(), Timing::Ideal);
+    assert_eq!(plan.graph_totals(), (6, 6));
+    assert_eq!((plan.steps.len(), plan.spans.len()), (2, 2));
+    assert_eq!(plan.devices, ["0", "1"]);
+    for (step, span) in plan.spans.iter().enumerate() {
+        assert_eq!(span.step, Some(step as u32));
+        assert_eq!(span.span_ns, 21_500);
+        assert_eq!(plan.streams[span.stream as usize].device, step as u32);
+    }
+}
+
+#[test]
+fn a_trace_without_steps_says_how_to_name_one() {
+    let trace = read(with(&kernel("\"k\"", "103", "1"))).expect("a good trace");
+    let plan = plan::build(&trace, &Patterns::default(), Timing::Ideal);
+    assert!(plan.steps.is_empty() && plan.spans.len() == 1);
+    assert!(
+        plan.notes.iter().any(|n| n.contains("--step-pattern")),
+        "{:?}",
+        plan.notes
+    );
+}
+
+#[test]
+fn files_that_are_none() {
+    let limits = Limits::default();
+    for path in ["tests/data/absent.json", "tests/data"] {
+        let error = trace::read(path.as_ref(), &limits, &mut |_, _| {}).expect_err(path);
+        assert!(matches!(error, TraceError::Io(_)), "{path}: {error}");
+    }
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A small trace made by hand, whose plan is checked against sums made by hand.
+
+use std::collections::BTreeMap;
+
+use metrale_replay::model;
+use metrale_replay::plan::{self, Chain, Node, Plan, Timing, What};
+use metrale_replay::steps::{Lane, Patterns};
+use metrale_replay::trace::{self, Limits};
+
+fn plan(timing: Timing) -> Plan {
+    let bytes = include_bytes!("data/small.json").to_vec();
+    let trace = trace::read_bytes(bytes, &Limits::default()).expect("a good trace");
+    assert_eq!(trace.drops.total(), 0);
+    plan::build(&trace, &Patterns::default(), timing)
+}
+
+#[test]
+fn kernels() {
+    let plan = plan(Timing::Ideal);
+    let outcome = model::run(&plan);
+    let found: BTreeMap<&str, (u64, u64)> = plan
+        .kernels
+        .iter()
+        .zip(&outcome.kernels)
+        .map(|(name, sum)| (name.as_str(), (sum.launches, sum.total_ns)))
+        .collect();
+    let expected = BTreeMap::from([
+        ("void claim_slot_kernel(int*)", (1, 2_250)),
+        ("gemm_bf16_128x64", (2, 79_750)),
+        ("void attn<\"q\", 128>(Params)", (1, 12_000)),
+        ("void side_kernel<float>(float*, int)", (1, 5_000)),
+        ("void sample_kernel<1024>(float const*, int*)", (2, 15_778)),
+        ("void append_token_kernel(int*) é", (1, 2_000)),
+        ("void unlaunched_kernel()", (1, 3_000)),
+    ]);
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn lanes() {
+    let plan = plan(Timing::Ideal);
+    let outcome = model::run(&plan);
+    let found: Vec<(Lane, &str, i64, u64, u64, u64)> = plan
+        .spans
+        .iter()
+        .zip(&outcome.spans)
+        .map(|(span, &replayed)| {
+            let stream = plan.streams[span.stream as usize].name.as_str();
+            (
+                span.lane,
+                stream,
+                span.start_ns,
+                span.span_ns,
+                span.overlap_ns,
+                replayed,
+            )
+        })
+        .collect();
+    let expected = [
+        (Lane::Admit, "20", 0, 3_001, 0, 3_001),
+        (Lane::Admit, "7", 3_500, 2_250, 0, 2_250),
+        (Lane::Prefill, "7", 25_125, 92_875, 0, 92_875),
+        (Lane::Decode, "7", 325_000, 39_000, 0, 39_000),
+        // The last two kernels overlap by one nanosecond.
+        (Lane::Decode, "7", 625_000, 39_000, 1, 39_001),
+        (Lane::Admit, "7", 695_000, 3_000, 0, 3_000),
+    ];
+    assert_eq!(found, expected);
+    assert_eq!(plan.steps.len(), 3);
+    assert_eq!(
+        plan.notes,
+        ["1 pieces of GPU work have no launch record: admit"]
+    );
+}
+
+#[test]
+fn the_graph_is_one_and_forks() {
+    let plan = plan(Timing::Ideal);
+    assert_eq!(plan.graph_totals(), (2, 8));
+    assert_eq!(plan.graphs.len(), 1, "both launches are of one graph");
+    let number = |name: &str| {
+        plan.kernels
+            .iter()
+            .position(|k| k.contains(name))
+            .map(|i| i as u32)
+    };
+    let node = |name, gap_ns, duration_ns| Node {
+        kernel: number(name),
+        gap_ns,
+        duration_ns,
+    };
+    let stream = |name: &str| {
+        plan.streams
+            .iter()
+            .position(|s| s.name == name)
+            .expect(name) as u32
+    };
+    let chains = [
+        Chain {
+            stream: stream("7"),
+            nodes: vec![
+                node("gemm", 0, 10_000),
+                node("attn", 500, 5_500),
+                node("gemm", 250, 10_750),
+            ],
+        },
+        Chain {
+            stream: stream("20"),
+            nodes: vec![node("side", 11_000, 4_000)],
+        },
+    ];
+    assert_eq!(plan.graphs[0].chains, chains);
+}
+
+/// The operations without their numbers, and when they come.
+fn script(plan: &Plan) -> Vec<(u64, &'static str)> {
+    let word = |what: &What| match what {
+        What::StepBegin { .. } => "step",
+        What::StepEnd => "step end",
+        What::LaneBegin { .. } => "lane",
+        What::LaneEnd { .. } => "lane end",
+        What::Kernel { .. } => "kernel",
+        What::Copy { .. } => "copy",
+        What::Set { .. } => "set",
+        What::Graph { .. } => "graph",
+    };
+    plan.ops
+        .iter()
+        .map(|op| (op.at_ns, word(&op.what)))
+        .collect()
+}
+
+#[test]
+fn admit_work_comes_in_the_step_that_it_precedes() {
+    let first = [
+        (0, "step"),
+        (0, "lane"),
+        (0, "copy"),
+        (0, "lane end"),
+        (3_500, "lane"),
+        (3_500, "kernel"),
+        (3_500, "lane end"),
+        (25_125, "lane"),
+        (25_125, "kernel"),
+        (45_000, "set"),
+        (66_000, "kernel"),
+        (85_000, "kernel"),
+        (106_000, "kernel"),
+        (106_000, "lane end"),
+        (325_000, "step end"),
+        (325_000, "step"),
+        (325_000, "lane"),
+        (325_000, "graph"),
+    ];
+    let plan = plan(Timing::Ideal);
+    assert_eq!(script(&plan)[..first.len()], first);
+    let last = [
+        (695_000, "lane"),
+        (695_000, "kernel"),
+        (695_000, "lane end"),
+        (695_000, "step end"),
+    ];
+    assert!(script(&plan).ends_with(&last));
+}
+
+#[test]
+fn honest_launches_come_at_host_times() {
+    let first = [
+        (0, "step"),
+        (0, "lane"),
+        (0, "copy"),
+        (0, "lane end"),
+        (2_000, "lane"),
+        (2_000, "kernel"),
+        (2_000, "lane end"),
+        (18_000, "lane"),
+        (18_000, "kernel"),
+        (23_000, "kernel"),
+        (28_000, "kernel"),
+        (28_000, "lane end"),
+        (33_000, "set"),
+        (38_000, "kernel"),
+        (308_500, "step end"),
+    ];
+    assert_eq!(script(&plan(Timing::Honest))[..first.len()], first);
+}

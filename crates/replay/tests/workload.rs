@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The built-in workload, planned, is what its generator added up.
+
+use std::collections::BTreeMap;
+
+use metrale_replay::plan::{self, Timing, What};
+use metrale_replay::steps::{Lane, Patterns};
+use metrale_replay::{model, workload};
+
+#[test]
+fn the_plan_adds_up_to_the_generators_sums() {
+    let work = workload::builtin();
+    let plan = plan::build(&work.trace, &Patterns::default(), Timing::Ideal);
+    let outcome = model::run(&plan);
+    let found: BTreeMap<String, (u64, u64)> = plan
+        .kernels
+        .iter()
+        .zip(&outcome.kernels)
+        .filter(|(_, sum)| sum.launches > 0)
+        .map(|(name, sum)| (name.clone(), (sum.launches, sum.total_ns)))
+        .collect();
+    assert_eq!(found, work.eager);
+    assert_eq!(plan.graph_totals(), work.graphs);
+
+    let lanes: Vec<(Lane, u64)> = plan
+        .spans
+        .iter()
+        .zip(&outcome.spans)
+        .filter(|(span, _)| span.step.is_some())
+        .map(|(span, ns)| (span.lane, *ns))
+        .collect();
+    assert_eq!(lanes, work.steps);
+    assert!(plan.spans.iter().all(|span| span.overlap_ns == 0));
+    assert!(plan.notes.is_empty(), "{:?}", plan.notes);
+}
+
+#[test]
+fn it_is_shaped_like_a_server() {
+    let work = workload::builtin();
+    let plan = plan::build(&work.trace, &Patterns::default(), Timing::Honest);
+    let outcome = model::run(&plan);
+    assert_eq!(plan.steps.len(), workload::STEPS);
+    let of = |lane| plan.spans.iter().filter(|span| span.lane == lane).count();
+    let (admit, prefill, decode) = (of(Lane::Admit), of(Lane::Prefill), of(Lane::Decode));
+    assert!(
+        admit > 0 && prefill > 0 && decode > 10 * prefill,
+        "{admit} {prefill} {decode}"
+    );
+    assert!(
+        plan.graphs.len() <= 4,
+        "one graph per batch size: {}",
+        plan.graphs.len()
+    );
+    assert_eq!(plan.graphs[0].kernels(), 420);
+    assert!(outcome.length_ns < 5_000_000_000, "{}", outcome.length_ns);
+    let longest = plan.ops.iter().filter_map(|op| match op.what {
+        What::Kernel { duration_ns, .. } => Some(duration_ns),
+        _ => None,
+    });
+    assert!(longest.max().expect("kernels") < 8_000_000);
+    assert!(plan.kernels.len() >= 22);
+}
+
+#[test]
+fn it_is_the_same_every_time() {
+    let one = plan::build(
+        &workload::builtin().trace,
+        &Patterns::default(),
+        Timing::Ideal,
+    );
+    let two = plan::build(
+        &workload::builtin().trace,
+        &Patterns::default(),
+        Timing::Ideal,
+    );
+    assert_eq!(one.ops, two.ops);
+    assert_eq!(one.graphs, two.graphs);
+}
