@@ -79,7 +79,7 @@ impl Driver {
         let opened = unsafe { Library::new(path) };
         let library = opened.map_err(|error| DriverError::NoLibrary {
             asked: path.display().to_string(),
-            reason: error.to_string(),
+            reason: root_cause(&error),
         })?;
         Self::from_library(library, path.to_owned(), Origin::Loaded)
     }
@@ -209,6 +209,15 @@ impl fmt::Debug for Driver {
             .field("simulated", &self.simulated)
             .finish_non_exhaustive()
     }
+}
+
+/// The loader's own words, which libloading keeps below its own.
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
 }
 
 fn address(library: &Library, name: &CStr) -> *const c_void {
@@ -399,6 +408,6 @@ mod tests {
             panic!("{error}")
         };
         assert_eq!(asked, "/nowhere/libcuda.so.1");
-        assert!(!reason.is_empty());
+        assert!(reason.contains("/nowhere/libcuda.so.1"), "{reason}");
     }
 }
