@@ -5,6 +5,8 @@
 //! topological order. An executable graph is a snapshot; it never runs beside
 //! itself.
 
+use std::sync::Arc;
+
 use metrale_gpu_sys::cuda::Status;
 
 use crate::capture::Target;
@@ -46,7 +48,8 @@ pub(crate) struct Graph {
 /// An executable graph.
 #[derive(Debug)]
 pub(crate) struct Exec {
-    pub(crate) nodes: Vec<Node>,
+    /// Shared with the launch under way: no copy per launch.
+    pub(crate) nodes: Arc<[Node]>,
     pub(crate) last_end: u64,
 }
 
@@ -103,7 +106,7 @@ impl World {
         let Some(found) = self.execs.get(exec) else {
             return Err(self.stale());
         };
-        let (nodes, last_end) = (found.nodes.clone(), found.last_end);
+        let (nodes, last_end) = (Arc::clone(&found.nodes), found.last_end);
         match self.target(key)? {
             Target::Capture(id) => self.inline(id, key, &nodes),
             Target::Device => {

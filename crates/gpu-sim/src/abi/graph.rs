@@ -50,7 +50,7 @@ pub(crate) extern "C" fn cuGraphInstantiateWithFlags(
             return Err(Status::ERROR_INVALID_VALUE);
         }
         let exec = world.execs.insert(Exec {
-            nodes: nodes.unwrap_or_default(),
+            nodes: nodes.unwrap_or_default().into(),
             last_end: 0,
         });
         put(out, exec)

@@ -218,7 +218,8 @@ pub(super) const SCRIPTS: &[Script] = &[
          begin s local
          record e s
          wait t e
-         end t g -> 903",
+         end t g -> 903
+         end s g -> 0|901",
     ),
     script(
         "the_legacy_stream_beside_a_blocking_capture",

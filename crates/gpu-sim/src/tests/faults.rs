@@ -19,13 +19,13 @@ fn a_fault_skips_then_fails_then_is_over() {
     let fault = Fault {
         call: "cuEventQuery",
         status: Status::ERROR_ILLEGAL_ADDRESS,
-        skip_first: 1,
+        skip_first: 2,
         count: 2,
         this_thread_only: false,
     };
     control::fault(fault).expect("a driver function");
-    let answers: Vec<u32> = (0..5).map(|_| event::cuEventQuery(event)).collect();
-    assert_eq!(answers, [0, 700, 700, 0, 0]);
+    let answers: Vec<u32> = (0..6).map(|_| event::cuEventQuery(event)).collect();
+    assert_eq!(answers, [0, 0, 700, 700, 0, 0]);
 
     let on_this_thread = Fault {
         skip_first: 0,

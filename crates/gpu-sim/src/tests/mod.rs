@@ -2,6 +2,7 @@
 //! Tests of the simulator from a caller's side, by subject. They call the
 //! exported functions as C would, one test at a time.
 
+mod captures;
 mod driver_kinds;
 mod faults;
 mod objects;

@@ -93,6 +93,13 @@ fn null_means_legacy_or_per_thread_by_the_symbol() {
     // Only the per-thread stream is busy; the legacy stream waits for it.
     assert_eq!(event::cuEventRecord_ptsz(own, 0), 0);
     assert_eq!(event::cuEventRecord(legacy, 0), 0);
+    let explicit = new_event();
+    assert_eq!(
+        event::cuEventRecord_ptsz(explicit, 1),
+        0,
+        "1 is always legacy"
+    );
+    assert_eq!(event::cuEventQuery(explicit), 600);
     assert_eq!(event::cuEventQuery(own), 600);
     assert_eq!(event::cuEventQuery(legacy), 600);
     control::advance_ns(1_000);
@@ -107,6 +114,32 @@ fn null_means_legacy_or_per_thread_by_the_symbol() {
         assert_eq!(other.join().expect("no panic"), (0, 600));
     });
     assert_eq!(stream::cuStreamQuery(2), 600);
+}
+
+#[test]
+fn a_reset_primary_context_takes_its_objects_along() {
+    let _alone = crate::exclusive();
+    let context = start();
+    let event = new_event();
+    let id = || made::<u64>(|out| context::cuCtxGetId(context, Some(out)));
+    let first = id();
+    assert_eq!(context::cuCtxDestroy_v2(context), 201, "not a primary one");
+    assert_eq!(id(), first);
+    assert_eq!(context::cuDevicePrimaryCtxReset_v2(0), 0);
+    assert_eq!(event::cuEventQuery(event), 400);
+    assert!(id() > first, "the same handle, another context");
+}
+
+#[test]
+fn a_kernel_runs_only_in_its_own_context() {
+    let _alone = crate::exclusive();
+    start();
+    let kernel = function(load(), c"timed");
+    let own = new_stream();
+    let _other: u64 = made(|out| context::cuCtxCreate_v2(Some(out), 0, 0));
+    let foreign = new_stream();
+    assert_eq!(launch(kernel, foreign, 1), 400);
+    assert_eq!(launch(kernel, own, 1), 0, "a stream brings its context");
 }
 
 #[test]
