@@ -8,6 +8,7 @@
 //! is as long as 8 ms, so that a recorder's f32 milliseconds are exact.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroI64;
 
 use crate::steps::Lane;
 use crate::trace::{Annotation, Call, CallKind, Stream, Trace, Work, WorkKind};
@@ -175,7 +176,7 @@ struct Server {
     host_ns: i64,
     /// When each stream is free.
     free_ns: [i64; 2],
-    correlation: i64,
+    correlation: u32,
     /// First start and last end on the compute stream since the step began.
     extent: Option<(i64, i64)>,
 }
@@ -195,12 +196,17 @@ impl Server {
         (z ^ (z >> 31)) % bound
     }
 
+    /// The id of the latest host call.
+    fn id(&self) -> NonZeroI64 {
+        NonZeroI64::new(self.correlation.into()).unwrap_or(NonZeroI64::MAX)
+    }
+
     /// One host call of `cost_ns`, and the earliest start of its work.
     fn call(&mut self, kind: CallKind, cost_ns: u64) -> i64 {
         self.correlation += 1;
         self.out.trace.calls.push(Call {
             at_ns: self.host_ns,
-            correlation: self.correlation,
+            correlation: self.id(),
             process: self.process,
             kind,
         });
@@ -221,7 +227,7 @@ impl Server {
             start_ns,
             duration_ns,
             stream: stream as u32,
-            correlation: Some(self.correlation),
+            correlation: Some(self.id()),
             kind,
         });
     }

@@ -15,42 +15,55 @@ use proptest::test_runner::{Config, TestRunner};
 
 const SMALL: &[u8] = include_bytes!("data/small.json");
 
-/// Pieces that break parsers, joins and sums.
-const PIECES: [&str; 34] = [
-    "",
+/// Whole values that break joins, stamps and sums.
+const VALUES: [&str; 29] = [
     "0",
+    "1",
+    "7",
+    "8",
     "-1",
     "1e3",
     "1e400",
     "-1e-400",
+    "1000000.0005",
     "9223372036854775807",
     "9223372036854775808",
-    "18446744073709551616",
-    "0.0000001",
-    "NaN",
+    "-9223372036854775808",
+    "9223372036854775.807",
+    "3600000000",
+    "86400000000",
     "null",
     "true",
     "{}",
-    "[]",
-    "[[[[",
-    "}",
-    "]",
-    ",",
-    "\"",
+    "[1,[2]]",
     "\"\"",
-    "\"ts\":1,",
+    "\"1000100.5\"",
     "\"X\"",
     "\"B\"",
     "\"kernel\"",
     "\"cuda_runtime\"",
     "\"user_annotation\"",
     "\"cudaGraphLaunch\"",
+    "\"ProfilerStep#2\"",
+    "\"execute_1_context_99999999999999999999(1)\"",
+];
+
+/// Pieces that break parsers.
+const PIECES: [&str; 14] = [
+    "",
+    "NaN",
+    "[[[[",
+    "}",
+    "]",
+    ",",
+    "\"",
+    "\"ts\":1,",
     "\\u0000",
     "\\ud800",
     "\u{fffd}",
     "\x00",
-    "\"ProfilerStep#2\"",
-    "\"execute_1_context_99999999999999999999(1)\"",
+    "\\",
+    "e9",
 ];
 
 #[derive(Clone, Debug)]
@@ -59,8 +72,12 @@ enum Edit {
     Cut(u32, u16),
     Truncate(u32),
     Insert(u32, usize),
-    /// Replace the token (a run of digits, or a string) nearest after a place.
-    Token(u32, usize),
+    /// Replace the number or the string that is next after a place by a value.
+    Token(u32, bool, usize),
+    /// Copy, drop or exchange whole events: the trace has one a line.
+    CopyLine(u32, u32),
+    DropLine(u32),
+    SwapLines(u32, u32),
     /// Copy a slice to another place.
     Repeat(u32, u16, u32),
     Swap(u32, u32, u16),
@@ -73,7 +90,10 @@ fn edit() -> impl Strategy<Value = Edit> {
         2 => (place, 0u16..400).prop_map(|(a, n)| Edit::Cut(a, n)),
         1 => place.prop_map(Edit::Truncate),
         3 => (place, 0..PIECES.len()).prop_map(|(a, p)| Edit::Insert(a, p)),
-        9 => (place, 0..PIECES.len()).prop_map(|(a, p)| Edit::Token(a, p)),
+        30 => (place, any::<bool>(), 0..VALUES.len()).prop_map(|(a, s, p)| Edit::Token(a, s, p)),
+        8 => (place, place).prop_map(|(a, b)| Edit::CopyLine(a, b)),
+        8 => place.prop_map(Edit::DropLine),
+        8 => (place, place).prop_map(|(a, b)| Edit::SwapLines(a, b)),
         3 => (place, 0u16..900, place).prop_map(|(a, n, b)| Edit::Repeat(a, n, b)),
         2 => (place, place, 0u16..40).prop_map(|(a, b, n)| Edit::Swap(a, b, n)),
     ]
@@ -91,31 +111,45 @@ fn apply(bytes: &mut Vec<u8>, edit: &Edit) {
         Edit::Cut(a, n) => drop(bytes.drain(range(a, n))),
         Edit::Truncate(a) => bytes.truncate(at(a)),
         Edit::Insert(a, p) => drop(bytes.splice(at(a)..at(a), PIECES[p].bytes())),
-        Edit::Token(a, p) => {
-            let from = at(a);
-            let number = |b: &u8| b.is_ascii_digit() || *b == b'.';
-            let Some(begin) = bytes[from..].iter().position(number).map(|i| from + i) else {
+        Edit::Token(a, string, p) => {
+            let find = |from: usize, is: &dyn Fn(u8) -> bool| {
+                bytes[from..].iter().position(|b| is(*b)).map(|i| from + i)
+            };
+            let token = if string {
+                // The value after a colon, so that keys mostly stay.
+                let quote = find(at(a), &|b| b == b':').and_then(|i| find(i, &|b| b == b'"'));
+                let close = quote.and_then(|q| find(q + 1, &|b| b == b'"'));
+                quote.zip(close).map(|(q, c)| q..c + 1)
+            } else {
+                let begin = find(at(a), &|b| b == b':').map(|i| (i + 2).min(len));
+                let end = begin.and_then(|i| find(i, &|b| !(b.is_ascii_digit() || b == b'.')));
+                begin
+                    .zip(end)
+                    .map(|(b, e)| b..e)
+                    .filter(|range| !range.is_empty())
+            };
+            if let Some(token) = token {
+                drop(bytes.splice(token, VALUES[p].bytes()));
+            }
+        }
+        Edit::CopyLine(..) | Edit::DropLine(_) | Edit::SwapLines(..) => {
+            let mut lines: Vec<Vec<u8>> =
+                bytes.split(|b| *b == b'\n').map(<[u8]>::to_vec).collect();
+            // Not the document's own lines, nor the last event: it has no comma.
+            let Some(events) = lines.len().checked_sub(9).filter(|n| *n > 0) else {
                 return;
             };
-            let end = bytes[begin..]
-                .iter()
-                .position(|b| !number(b))
-                .map_or(len, |i| begin + i);
-            let quote = bytes[from..]
-                .iter()
-                .position(|b| *b == b'"')
-                .map(|i| from + i);
-            let close = quote.and_then(|q| {
-                bytes[q + 1..]
-                    .iter()
-                    .position(|b| *b == b'"')
-                    .map(|i| q + 2 + i)
-            });
-            let token = match (quote, close) {
-                (Some(q), Some(c)) if p % 2 == 0 => q..c,
-                _ => begin..end,
-            };
-            drop(bytes.splice(token, PIECES[p].bytes()));
+            let line = |place: u32| 4 + place as usize % events;
+            match *edit {
+                Edit::CopyLine(a, b) => {
+                    let copy = lines[line(a)].clone();
+                    lines.insert(line(b), copy);
+                }
+                Edit::DropLine(a) => drop(lines.remove(line(a))),
+                Edit::SwapLines(a, b) => lines.swap(line(a), line(b)),
+                _ => {}
+            }
+            *bytes = lines.join(&b'\n');
         }
         Edit::Repeat(a, n, b) => {
             let slice = bytes[range(a, n)].to_vec();
@@ -193,7 +227,7 @@ fn a_mutated_trace_never_panics() {
         failure_persistence: None,
         ..Config::default()
     };
-    let (good, bad) = (Cell::new(0u64), Cell::new(0u64));
+    let (good, bad, drops) = (Cell::new(0u64), Cell::new(0u64), Cell::new(0u64));
     let strategy = (prop::collection::vec(edit(), 1..6), 0u8..20);
     let result = TestRunner::new(config).run(&strategy, |(edits, packed)| {
         let mut bytes = SMALL.to_vec();
@@ -209,6 +243,7 @@ fn a_mutated_trace_never_panics() {
         match trace::read_bytes(bytes, &Limits::default()) {
             Ok(trace) => {
                 good.set(good.get() + 1);
+                drops.set(drops.get() + u64::from(trace.drops.total() > 0));
                 for timing in [Timing::Ideal, Timing::Honest] {
                     check(&trace, &plan::build(&trace, &Patterns::default(), timing));
                 }
@@ -221,11 +256,11 @@ fn a_mutated_trace_never_panics() {
         }
         Ok(())
     });
-    let (good, bad) = (good.get(), bad.get());
-    println!("{cases} cases: {good} plans, {bad} errors");
+    let (good, bad, drops) = (good.get(), bad.get(), drops.get());
+    println!("{cases} cases: {good} plans ({drops} with drops), {bad} errors");
     if let Err(error) = result {
         panic!("{error}");
     }
     // A mutator that never leaves a trace readable tests one branch only.
-    assert!(good * 20 >= u64::from(cases), "{good} plans, {bad} errors");
+    assert!(good * 4 >= u64::from(cases), "{good} plans, {bad} errors");
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plans of the real traces, held against sums that another tool made.
 //!
-//! The traces lie outside the repository; where they are absent the tests are
-//! skipped with a printed reason, except under `CI=true`, where that fails.
+//! The traces lie in `../shared/traces` from the project's root, or where
+//! METRALE_TRACES says; `METRALE_TRACES=skip` runs without them. Where they are
+//! absent the tests are skipped with a printed reason, except where they were
+//! named or under `CI=true`: there that fails.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,12 +23,18 @@ const TRACES: [&str; 5] = [
 ];
 
 fn folder() -> Option<PathBuf> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
+    let named = std::env::var_os("METRALE_TRACES");
+    if named.as_deref().is_some_and(|named| named == "skip") {
+        println!("skipped: METRALE_TRACES=skip");
+        return None;
+    }
+    let must = named.is_some() || std::env::var_os("CI").is_some_and(|ci| ci == "true");
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = root.join(named.unwrap_or_else(|| "../shared/traces".into()));
     if folder.is_dir() {
         return Some(folder);
     }
-    let ci = std::env::var("CI").is_ok_and(|v| v == "true");
-    assert!(!ci, "CI=true, but {} is absent", folder.display());
+    assert!(!must, "{} is absent", folder.display());
     println!("skipped: {} is absent", folder.display());
     None
 }

@@ -7,6 +7,7 @@
 //! come last before the device's work.
 
 use std::collections::{HashMap, HashSet};
+use std::num::NonZeroI64;
 
 use crate::trace::{Call, CallKind, Trace};
 
@@ -21,7 +22,7 @@ pub(super) struct Joined {
 /// Joins a trace's work to its calls.
 pub(super) fn join(trace: &Trace) -> Joined {
     // By id and process, the call that launches before any other.
-    let wanted: HashSet<i64> = trace.work.iter().filter_map(|w| w.correlation).collect();
+    let wanted: HashSet<NonZeroI64> = trace.work.iter().filter_map(|w| w.correlation).collect();
     let calls = &trace.calls;
     let mut order: Vec<u32> = (0..calls.len() as u32)
         .filter(|&i| wanted.contains(&calls[i as usize].correlation))
@@ -38,7 +39,7 @@ pub(super) fn join(trace: &Trace) -> Joined {
     });
     order.dedup_by_key(|i| (calls[*i as usize].correlation, calls[*i as usize].process));
     let call = |i: u32| -> &Call { &calls[i as usize] };
-    let candidates = |id: i64| {
+    let candidates = |id: NonZeroI64| {
         let from = order.partition_point(|&i| call(i).correlation < id);
         let to = from + order[from..].partition_point(|&i| call(i).correlation == id);
         &order[from..to]

@@ -8,6 +8,9 @@
 mod build;
 mod graph;
 mod join;
+mod lanes;
+mod notes;
+mod units;
 
 pub use build::build;
 

@@ -4,7 +4,8 @@
 //! Invariant: two names share a number if, and only if, all their bytes are
 //! equal. Kernel names that differ only after a kilobyte are common.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// A set of byte strings, each with its index.
@@ -40,31 +41,40 @@ impl Names {
 
     /// The given names as text, no two of them equal: where replacing invalid
     /// bytes makes two alike, the later one gets a number.
-    pub fn texts(&self, indices: impl IntoIterator<Item = u32>) -> Vec<String> {
-        let mut seen = std::collections::HashSet::new();
-        // Genuine text first: a replaced name must not take one away from it.
-        let indices: Vec<u32> = indices.into_iter().collect();
-        for &index in &indices {
-            if let Ok(text) = std::str::from_utf8(self.get(index)) {
-                seen.insert(text.to_owned());
-            }
+    pub fn texts(&self, indices: &[u32]) -> Vec<String> {
+        let genuine = |index: u32| std::str::from_utf8(self.get(index)).ok();
+        let mut seen: HashSet<Cow<'_, str>> = HashSet::new();
+        if indices.iter().any(|&index| genuine(index).is_none()) {
+            // Genuine text first: a replaced name must not take one away.
+            seen.extend(
+                indices
+                    .iter()
+                    .filter_map(|&i| genuine(i))
+                    .map(Cow::Borrowed),
+            );
         }
+        let mut unique = |text: String| {
+            let mut label = text.clone();
+            let mut n = 1;
+            while !seen.insert(Cow::Owned(label.clone())) {
+                n += 1;
+                label = format!("{text} ~{n}");
+            }
+            label
+        };
         indices
             .iter()
-            .map(|&index| match std::str::from_utf8(self.get(index)) {
-                Ok(text) => text.to_owned(),
-                Err(_) => {
-                    let text = self.text(index);
-                    let mut unique = text.clone();
-                    let mut n = 1;
-                    while !seen.insert(unique.clone()) {
-                        n += 1;
-                        unique = format!("{text} ~{n}");
-                    }
-                    unique
-                }
+            .map(|&index| match genuine(index) {
+                Some(text) => text.to_owned(),
+                None => unique(self.text(index)),
             })
             .collect()
+    }
+
+    /// Gives back spare memory, once no more names come.
+    pub(crate) fn shrink(&mut self) {
+        self.list.shrink_to_fit();
+        self.index.shrink_to_fit();
     }
 
     /// How many names there are.
@@ -99,7 +109,7 @@ mod tests {
         let a = names.intern(b"k\xff");
         let b = names.intern(b"k\xfe");
         let c = names.intern("k\u{fffd}".as_bytes());
-        let texts = names.texts([a, b, c]);
+        let texts = names.texts(&[a, b, c]);
         assert_eq!(texts[2], "k\u{fffd}");
         assert_eq!(texts[0], "k\u{fffd} ~2");
         assert_eq!(texts[1], "k\u{fffd} ~3");

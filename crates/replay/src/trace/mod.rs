@@ -19,6 +19,8 @@ pub use read::{read, read_bytes};
 pub use stamp::{BadStamp, Nanos, parse_us};
 pub use unpack::Limits;
 
+use std::num::NonZeroI64;
+
 /// What a piece of GPU work is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WorkKind {
@@ -40,7 +42,7 @@ pub struct Work {
     /// Index into [`Trace::streams`].
     pub stream: u32,
     /// The id of the host call that launched it, where the trace has one.
-    pub correlation: Option<i64>,
+    pub correlation: Option<NonZeroI64>,
     /// Kernel, copy or set.
     pub kind: WorkKind,
 }
@@ -76,7 +78,7 @@ pub struct Call {
     /// Host time, nanoseconds from the first GPU start (often negative).
     pub at_ns: i64,
     /// The id its GPU work carries too.
-    pub correlation: i64,
+    pub correlation: NonZeroI64,
     /// Index of the process's name in [`Trace::ids`].
     pub process: u32,
     /// What it did.
@@ -191,6 +193,13 @@ impl Trace {
         if self.work.is_empty() {
             return;
         }
+        // A list that grew by doubling may be half empty.
+        self.work.shrink_to_fit();
+        self.calls.shrink_to_fit();
+        self.annotations.shrink_to_fit();
+        self.streams.shrink_to_fit();
+        self.names.shrink();
+        self.ids.shrink();
         let mut starts: Vec<i64> = self.work.iter().map(|w| w.start_ns).collect();
         let middle = starts.len() / 2;
         let median = *starts.select_nth_unstable(middle).1;

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::io::BufReader;
+use std::num::NonZeroI64;
 use std::path::Path;
 
 use serde::de::{
@@ -261,8 +262,8 @@ impl Sink<'_> {
             _ => WorkKind::Kernel(self.trace.names.intern(&fields.name)),
         };
         let stream = Stream {
-            device: self.id(fields.device.as_ref().or(fields.pid.as_ref())),
-            stream: self.id(fields.stream.as_ref().or(fields.tid.as_ref())),
+            device: self.id(fields.device.as_deref().or(fields.pid.as_deref())),
+            stream: self.id(fields.stream.as_deref().or(fields.tid.as_deref())),
         };
         let next = self.trace.streams.len() as u32;
         let index = *self.streams.entry(stream).or_insert(next);
@@ -285,7 +286,7 @@ impl Sink<'_> {
             return Ok(());
         };
         let at_ns = self.stamp(fields.ts.as_deref())?;
-        let process = self.id(fields.pid.as_ref());
+        let process = self.id(fields.pid.as_deref());
         self.trace.calls.push(Call {
             at_ns,
             correlation,
@@ -300,7 +301,7 @@ impl Sink<'_> {
             return Err(Refusal::Missing);
         }
         let (start_ns, duration_ns) = self.span(fields)?;
-        let process = self.id(fields.pid.as_ref());
+        let process = self.id(fields.pid.as_deref());
         let name = self.trace.names.intern(&fields.name);
         self.trace.annotations.push(Annotation {
             start_ns,
@@ -341,16 +342,16 @@ impl Sink<'_> {
         Ok(nanos.ns)
     }
 
-    fn id(&mut self, text: Option<&Box<RawValue>>) -> u32 {
+    fn id(&mut self, text: Option<&RawValue>) -> u32 {
         let text = text.map_or("", |raw| unquote(raw.get()));
         self.trace.ids.intern(text.as_bytes())
     }
 }
 
 /// The correlation id of an event; 0 is the recorders' word for none.
-fn correlation(fields: &Fields) -> Option<i64> {
+fn correlation(fields: &Fields) -> Option<NonZeroI64> {
     let text = unquote(fields.correlation.as_ref()?.get());
-    text.parse().ok().filter(|&id| id != 0)
+    text.parse().ok()
 }
 
 fn call_kind(name: &[u8]) -> CallKind {

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a reader of a replay must know about its trace.
+//!
+//! Invariant: every guess and every drop is said, with its count.
+
+use super::join::Joined;
+use crate::steps::Steps;
+use crate::trace::Trace;
+
+/// The notes on a plan with `with_work` steps.
+pub(super) fn notes(
+    trace: &Trace,
+    steps: &Steps,
+    joined: &Joined,
+    with_work: usize,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    let all = steps.all();
+    if all.is_empty() {
+        notes.push(
+            "no step recognised (vLLM's execute_…, SGLang's step[…], ProfilerStep#…): all work is \
+             admit; name the annotation of a step with --step-pattern 'PREFIX' or 'PART*PART'"
+                .to_owned(),
+        );
+    }
+    let uncounted = all.iter().filter(|s| !s.what.states_tokens).count();
+    if uncounted > 0 {
+        notes.push(format!(
+            "{uncounted} of {} steps state no token count: taken as decode",
+            all.len()
+        ));
+    }
+    if all.len() > with_work {
+        notes.push(format!(
+            "{} steps launched no GPU work: not replayed",
+            all.len() - with_work
+        ));
+    }
+    let unlaunched = joined.calls.iter().filter(|c| c.is_none()).count();
+    if unlaunched > 0 {
+        notes.push(format!(
+            "{unlaunched} pieces of GPU work have no launch record: admit"
+        ));
+    }
+    if joined.shared > 0 {
+        notes.push(format!(
+            "{} launches have a correlation id that several processes use: joined by device",
+            joined.shared
+        ));
+    }
+    if trace.drops.total() > 0 {
+        notes.push(format!(
+            "{} records dropped: {}",
+            trace.drops.total(),
+            trace.drops.reasons().join(", ")
+        ));
+    }
+    if trace.drops.rounded > 0 {
+        notes.push(format!(
+            "{} times had digits below 1 ns: rounded",
+            trace.drops.rounded
+        ));
+    }
+    notes
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the host launches at once: a kernel, copy or set, or all the work of
+//! one graph launch on one device.
+//!
+//! Invariant: units keep their recorded order on each stream, whatever the
+//! timing. There are as many as pieces of work in an eager trace, so they are
+//! small and own nothing.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::num::NonZeroI64;
+
+use super::join::{Joined, is_graph};
+use super::{Graph, Timing, graph};
+use crate::steps::Steps;
+use crate::trace::{Trace, Work, WorkKind};
+
+/// What the host launches at once.
+pub(super) struct Unit {
+    /// Its works: so many from there in [`Units::works`].
+    from: u32,
+    count: u32,
+    /// Index into [`Steps::all`].
+    pub(super) step: Option<u32>,
+    /// Index into the plan's graphs.
+    pub(super) graph: Option<u32>,
+    /// The stream it is launched on.
+    pub(super) stream: u32,
+    /// First GPU start.
+    start_ns: i64,
+    /// When the host launches it.
+    pub(super) at_ns: i64,
+}
+
+/// The units of a trace in host order.
+pub(super) struct Units {
+    pub(super) list: Vec<Unit>,
+    /// Works in the order of their units, in each by their start.
+    works: Vec<u32>,
+    /// The plan's distinct graphs.
+    pub(super) graphs: Vec<Graph>,
+    /// The trace's name of each of the plan's kernels.
+    pub(super) kernels: Vec<u32>,
+    /// The plan's kernel of each of the trace's names.
+    numbers: Vec<u32>,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl Units {
+    /// The works of a unit, by number.
+    pub(super) fn works(&self, unit: &Unit) -> &[u32] {
+        &self.works[unit.from as usize..][..unit.count as usize]
+    }
+
+    /// The plan's number of the kernel that the trace calls `name`.
+    pub(super) fn kernel(&mut self, name: u32) -> u32 {
+        let number = &mut self.numbers[name as usize];
+        if *number == NONE {
+            *number = self.kernels.len() as u32;
+            self.kernels.push(name);
+        }
+        *number
+    }
+}
+
+/// Groups the work of `trace` into units and puts them in host order.
+pub(super) fn units(trace: &Trace, steps: &Steps, joined: &Joined, timing: Timing) -> Units {
+    let mut units = group(trace, steps, joined);
+    build_graphs(trace, &mut units);
+    order(&mut units.list, trace.streams.len(), timing);
+    units
+}
+
+/// A call's host time where it is known. Stands in [`Unit::at_ns`] until the
+/// units are ordered.
+const UNKNOWN: i64 = i64::MIN;
+
+fn group(trace: &Trace, steps: &Steps, joined: &Joined) -> Units {
+    let mut by_start: Vec<u32> = (0..trace.work.len() as u32).collect();
+    by_start.sort_by_key(|&i| trace.work[i as usize].start_ns);
+
+    let mut list: Vec<Unit> = Vec::with_capacity(by_start.len());
+    // (device, process, correlation) of a graph launch → its unit.
+    let mut launches: HashMap<(u32, u32, NonZeroI64), u32> = HashMap::new();
+    let mut unit_of: Vec<u32> = vec![NONE; by_start.len()];
+    for &i in &by_start {
+        let work = &trace.work[i as usize];
+        let call = joined.calls[i as usize].map(|c| &trace.calls[c as usize]);
+        let next = list.len() as u32;
+        let graph = call.filter(|call| is_graph(call)).map(|call| {
+            let device = trace.streams[work.stream as usize].device;
+            let key = (device, call.process, call.correlation);
+            *launches.entry(key).or_insert(next)
+        });
+        let unit = graph.unwrap_or(next);
+        unit_of[i as usize] = unit;
+        if unit == next {
+            list.push(Unit {
+                from: 0,
+                count: 0,
+                step: call
+                    .and_then(|c| steps.at(c.process, c.at_ns))
+                    .map(|s| s as u32),
+                // Any number marks a graph until it is built.
+                graph: graph.map(|_| NONE),
+                stream: work.stream,
+                start_ns: work.start_ns,
+                at_ns: call.map_or(UNKNOWN, |c| c.at_ns),
+            });
+        }
+        list[unit as usize].count += 1;
+    }
+    let mut from = 0;
+    for unit in &mut list {
+        unit.from = from;
+        from += unit.count;
+    }
+    // Stable: within a unit the works stay in order of start.
+    by_start.sort_by_key(|&i| unit_of[i as usize]);
+    Units {
+        list,
+        works: by_start,
+        graphs: Vec::new(),
+        kernels: Vec::new(),
+        numbers: vec![NONE; trace.names.len()],
+    }
+}
+
+/// Builds the graphs, each distinct one once, and numbers the kernels in the
+/// order of their first launch.
+fn build_graphs(trace: &Trace, units: &mut Units) {
+    let hasher = BuildHasherDefault::<DefaultHasher>::default();
+    let mut known: HashMap<u64, u32> = HashMap::new();
+    for i in 0..units.list.len() {
+        let unit = &units.list[i];
+        if unit.graph.is_none() {
+            let work = &trace.work[units.works(unit)[0] as usize];
+            if let WorkKind::Kernel(name) = work.kind {
+                units.kernel(name);
+            }
+            continue;
+        }
+        let works: Vec<Work> = units
+            .works(unit)
+            .iter()
+            .map(|&w| trace.work[w as usize])
+            .collect();
+        let built = graph::build(&works, |name| units.kernel(name));
+        let next = units.graphs.len() as u32;
+        // Two graphs of one hash only cost a second copy.
+        let found = *known.entry(hasher.hash_one(&built)).or_insert(next);
+        let unit = &mut units.list[i];
+        unit.stream = built.stream();
+        if found < next && units.graphs[found as usize] == built {
+            unit.graph = Some(found);
+        } else {
+            unit.graph = Some(next);
+            units.graphs.push(built);
+        }
+    }
+}
+
+/// Puts units, which stand in order of start, in host order.
+fn order(units: &mut [Unit], streams: usize, timing: Timing) {
+    let called = |u: &Unit| {
+        if u.at_ns == UNKNOWN {
+            u.start_ns
+        } else {
+            u.at_ns
+        }
+    };
+    let earliest = units
+        .iter()
+        .map(|u| called(u).min(u.start_ns))
+        .min()
+        .unwrap_or(0);
+    // A launch never comes before one that it follows on its stream. Work
+    // without a call was launched at an unknown time, so as early as that
+    // order allows.
+    let mut latest = vec![earliest; streams];
+    for unit in units.iter_mut() {
+        let own = match timing {
+            Timing::Ideal => unit.start_ns,
+            Timing::Honest if unit.at_ns == UNKNOWN => earliest,
+            Timing::Honest => unit.at_ns,
+        };
+        let after = &mut latest[unit.stream as usize];
+        *after = own.max(*after);
+        unit.at_ns = *after;
+    }
+    // Stable: of one moment, the order of GPU starts.
+    units.sort_by_key(|unit| unit.at_ns);
+}
