@@ -194,12 +194,6 @@ impl Graph {
 }
 
 impl Plan {
-    /// From the first operation to the end of the last work, at least:
-    /// nanoseconds of the longest lane's recorded time.
-    pub fn length_ns(&self) -> u64 {
-        self.ops.last().map_or(0, |op| op.at_ns)
-    }
-
     /// Graph launches, and the kernels in them.
     pub fn graph_totals(&self) -> (u64, u64) {
         self.ops

@@ -53,14 +53,20 @@ impl Names {
                     .map(Cow::Borrowed),
             );
         }
+        // Per replaced text, the last number given out.
+        let mut last: HashMap<String, u32> = HashMap::new();
         let mut unique = |text: String| {
-            let mut label = text.clone();
-            let mut n = 1;
-            while !seen.insert(Cow::Owned(label.clone())) {
-                n += 1;
-                label = format!("{text} ~{n}");
+            let n = last.entry(text.clone()).or_insert(0);
+            loop {
+                *n += 1;
+                let label = match *n {
+                    1 => text.clone(),
+                    n => format!("{text} ~{n}"),
+                };
+                if seen.insert(Cow::Owned(label.clone())) {
+                    return label;
+                }
             }
-            label
         };
         indices
             .iter()
