@@ -69,8 +69,10 @@
 //!
 //! The claims about captures and events are written down as [`scripts`], which
 //! also run over a real driver. Where NVIDIA states nothing, the simulator takes
-//! the stricter reading: elapsed reads, and waits for or questions about a
-//! stream that does not capture, count as unsafe calls.
+//! the stricter reading: reading a time, waiting for or asking about a stream
+//! that does not capture, copying in step, freeing and unloading count as unsafe
+//! calls; work that a fork leaves unjoined is a node that the capture's last
+//! nodes do not come after.
 #![deny(missing_docs)]
 
 mod abi;

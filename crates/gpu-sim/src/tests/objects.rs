@@ -159,3 +159,33 @@ fn a_lazily_loaded_kernel_is_an_unsafe_call_at_its_first_launch() {
     assert_eq!(launch(kernel, stream, 1), 0, "loads it");
     assert_eq!(capture(0), (0, 0));
 }
+
+/// Asks about an event when its thread's values are torn down.
+struct AsksAtTheEnd(u64, std::sync::mpsc::Sender<u32>);
+
+impl Drop for AsksAtTheEnd {
+    fn drop(&mut self) {
+        // The receiver may be gone only if the test failed already.
+        let _outcome = self.1.send(event::cuEventQuery(self.0));
+    }
+}
+
+#[test]
+fn a_call_while_a_thread_is_torn_down() {
+    thread_local! {
+        static LATE: std::cell::OnceCell<AsksAtTheEnd> = const { std::cell::OnceCell::new() };
+    }
+    let _alone = crate::exclusive();
+    start();
+    let event = new_event();
+    let (sender, answers) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        LATE.with(|late| {
+            late.get_or_init(|| AsksAtTheEnd(event, sender));
+        });
+        // The simulator is first used here on this thread, after `LATE`.
+        event::cuEventQuery(event)
+    });
+    assert_eq!(thread.join().expect("no panic"), 0);
+    assert_eq!(answers.recv(), Ok(0));
+}
