@@ -9,6 +9,7 @@ use metrale_gpu_sys::cuda::Status;
 
 use crate::abi::Out;
 use crate::control::{self, Fault};
+use crate::symbols::Symbol;
 use crate::world;
 
 /// One call, as `sim_log_get` writes it; the fields are those of
@@ -168,6 +169,12 @@ controls! {
     fn sim_call_count(name: *const c_char) -> u64 {
         // SAFETY: this function's contract.
         control::call_count(unsafe { text(name) }).unwrap_or(u64::MAX)
+    }
+    /// The name of driver function `index`, for `sim_call_count`; NULL after
+    /// the last.
+    fn sim_call_name(index: u64) -> *const c_char {
+        let symbol = usize::try_from(index).ok().and_then(|index| Symbol::ALL.get(index));
+        symbol.map_or(std::ptr::null(), |symbol| symbol.c_name().as_ptr())
     }
     /// See [`control::log_start`].
     fn sim_log_start() { control::log_start(); }
