@@ -84,7 +84,9 @@ impl Device {
     }
 
     pub(crate) fn stream(&self, stream: u32) -> Result<&Arc<CudaStream>, PlayError> {
-        self.streams.get(&stream).ok_or(PlayError::Plan("a stream of no device"))
+        self.streams
+            .get(&stream)
+            .ok_or(PlayError::Plan("a stream of no device"))
     }
 
     /// The function of a kernel, or with none that of copies and sets.
@@ -101,7 +103,11 @@ impl Device {
     /// Which kernel a function handle stands for.
     pub(crate) fn kernels_by_handle(&self) -> HashMap<u64, usize> {
         let handle = |function| FuncRef::from(function).handle();
-        self.functions.iter().enumerate().map(|(kernel, it)| (handle(it), kernel)).collect()
+        self.functions
+            .iter()
+            .enumerate()
+            .map(|(kernel, it)| (handle(it), kernel))
+            .collect()
     }
 
     /// Launches a spin of `duration_ns`.
@@ -118,13 +124,18 @@ impl Device {
     }
 
     pub(crate) fn launch_graph(&self, graph: u32) -> Result<(), PlayError> {
-        let graph = self.graphs.get(&graph).ok_or(PlayError::Plan("a graph of no device"))?;
+        let graph = self
+            .graphs
+            .get(&graph)
+            .ok_or(PlayError::Plan("a graph of no device"))?;
         Ok(graph.launch()?)
     }
 
     /// Waits for all work: the application may, the recorder never does.
     pub(crate) fn synchronize(&self) -> Result<(), DriverError> {
-        self.streams.values().try_for_each(|stream| stream.synchronize())
+        self.streams
+            .values()
+            .try_for_each(|stream| stream.synchronize())
     }
 
     /// Captures a graph: its first chain on the stream that launches it, the

@@ -116,7 +116,10 @@ fn start_anew() -> NoDriver {
     command
         .args(std::env::args_os().skip(1))
         .env(STARTED_ANEW, "1")
-        .env("LD_LIBRARY_PATH", library_path(&folder, std::env::var_os("LD_LIBRARY_PATH")));
+        .env(
+            "LD_LIBRARY_PATH",
+            library_path(&folder, std::env::var_os("LD_LIBRARY_PATH")),
+        );
     no_simulator(format!("cannot start anew ({})", replace(&mut command)))
 }
 
@@ -148,6 +151,9 @@ mod tests {
     fn the_simulator_comes_first_and_no_entry_is_empty() {
         assert_eq!(library_path("/sim".as_ref(), None), "/sim");
         assert_eq!(library_path("/sim".as_ref(), Some("".into())), "/sim");
-        assert_eq!(library_path("/sim".as_ref(), Some("/a:/b".into())), "/sim:/a:/b");
+        assert_eq!(
+            library_path("/sim".as_ref(), Some("/a:/b".into())),
+            "/sim:/a:/b"
+        );
     }
 }

@@ -5,15 +5,20 @@
 //! [`options`] reads the command line; [`trace`] reads a file, [`workload`]
 //! makes one up; [`steps`] finds its steps; [`plan`] turns it into the list of
 //! host operations; [`model`] predicts what an in-order device makes of them;
-//! [`ptx`] writes the kernels; [`report`] shows the result.
+//! [`driver`] decides what runs them and [`play`] does, with kernels that
+//! [`ptx`] wrote; [`report`] shows the result.
 #![deny(missing_docs)]
 
+mod device;
+pub mod driver;
 pub mod model;
 pub mod options;
 pub mod plan;
+pub mod play;
 pub mod progress;
 pub mod ptx;
 pub mod report;
+pub mod simulator;
 pub mod steps;
 pub mod trace;
 pub mod workload;

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command: reads the arguments and says what came of it.
+//! The command: reads the arguments, replays, and says what came of it.
 //!
-//! Invariant: an error is one line on standard error and exit code 2.
+//! Invariant: an error is one line on standard error; exit code 2 for what the
+//! caller can mend, 1 where the driver fails a replay.
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use metrale_replay::options::{self, NoOptions, Options};
+use metrale_replay::options::{self, NoOptions, Options, Stamps};
 use metrale_replay::plan::{self, Timing};
+use metrale_replay::play::{self, Settings};
 use metrale_replay::progress::Progress;
-use metrale_replay::report::{count, time};
+use metrale_replay::report::{render, write_json_atomically};
 use metrale_replay::steps::Patterns;
 use metrale_replay::trace::{self, Limits, Trace};
-use metrale_replay::{model, workload};
+use metrale_replay::{driver, workload};
+
+/// Columns of the result.
+const WIDTH: usize = 80;
 
 fn main() -> ExitCode {
     let options = match options::parse(std::env::args_os().skip(1).collect()) {
@@ -20,24 +26,57 @@ fn main() -> ExitCode {
             println!("{text}");
             return ExitCode::SUCCESS;
         }
-        Err(NoOptions::Wrong(line)) => return fail(&line),
+        Err(NoOptions::Wrong(line)) => return fail(2, line),
     };
-    match load(&options) {
-        Ok(trace) => {
-            summary(&trace, &options);
-            ExitCode::SUCCESS
-        }
-        Err(line) => fail(&line),
+    let running = match driver::choose(&options) {
+        Ok(running) => running,
+        Err(error) => return fail(2, error),
+    };
+    let trace = match load(options.trace.as_deref()) {
+        Ok(trace) => trace,
+        Err(line) => return fail(2, line),
+    };
+    let stamps = options.stamps.unwrap_or(Stamps::Ideal);
+    let timing = match stamps {
+        Stamps::Ideal => Timing::Ideal,
+        Stamps::Honest => Timing::Honest,
+    };
+    let Options {
+        trace: path,
+        every,
+        json,
+        step_patterns,
+        ..
+    } = options;
+    let plan = plan::build(&trace, &Patterns::new(step_patterns), timing);
+    drop(trace);
+    let trace = path.map(|path| path.display().to_string());
+    let report = match play::play(
+        &plan,
+        &running,
+        Settings {
+            every,
+            stamps,
+            trace,
+        },
+    ) {
+        Ok(report) => report,
+        Err(error) => return fail(1, error),
+    };
+    print!("{}", render(&report, WIDTH));
+    match json.map(|path| write_json_atomically(&path, &report)) {
+        Some(Err(error)) => fail(2, error),
+        Some(Ok(())) | None => ExitCode::SUCCESS,
     }
 }
 
-fn fail(line: &str) -> ExitCode {
+fn fail(code: u8, line: impl std::fmt::Display) -> ExitCode {
     eprintln!("metrale-replay: {line}");
-    ExitCode::from(2)
+    ExitCode::from(code)
 }
 
-fn load(options: &Options) -> Result<Trace, String> {
-    let Some(path) = &options.trace else {
+fn load(path: Option<&Path>) -> Result<Trace, String> {
+    let Some(path) = path else {
         return Ok(workload::builtin().trace);
     };
     let mut progress = Progress::new("reading");
@@ -45,27 +84,4 @@ fn load(options: &Options) -> Result<Trace, String> {
         progress.at(done, all)
     })
     .map_err(|error| format!("{}: {error}", path.display()))
-}
-
-/// What would be replayed.
-fn summary(trace: &Trace, options: &Options) {
-    let timing = match options.stamps {
-        Some(options::Stamps::Honest) => Timing::Honest,
-        _ => Timing::Ideal,
-    };
-    let plan = plan::build(trace, &Patterns::new(options.step_patterns.clone()), timing);
-    let outcome = model::run(&plan);
-    let (launches, in_graphs) = plan.graph_totals();
-    println!(
-        "{} steps, {} lane spans, {} kernels, {} graph launches of {} kernels, {}",
-        count(plan.steps.len() as u64),
-        count(plan.spans.len() as u64),
-        count(plan.kernels.len() as u64),
-        count(launches),
-        count(in_graphs),
-        time(outcome.length_ns)
-    );
-    for note in &plan.notes {
-        println!("note: {note}");
-    }
 }

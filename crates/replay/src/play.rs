@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use cudarc::driver::DriverError;
+use cudarc::driver::{DriverError, result};
 use metrale_gpu_runtime::timing::InstallError;
 use metrale_telemetry::instrument::HistogramSnapshot;
 use metrale_telemetry::kernel::{LANE_ADMIT, LANES, Ledger, SpanToken};
@@ -21,6 +21,8 @@ use crate::steps::Lane;
 
 /// Launches between two harvests inside a step.
 const HARVEST_EVERY: usize = 1_000;
+/// Devices of one machine, with room to spare.
+const MAX_DEVICES: usize = 64;
 /// Harvests after the last work is done; the first lands all of it.
 const LAST_HARVESTS: usize = 100;
 
@@ -36,6 +38,9 @@ pub enum PlayError {
     /// The sampling cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The plan is for more devices than a machine has.
+    #[error("the trace names {0} devices; at most {MAX_DEVICES} are replayed")]
+    Devices(usize),
     /// The plan names what it does not hold.
     #[error("the plan is broken: it has {0}")]
     Plan(&'static str),
@@ -57,11 +62,14 @@ pub struct Settings {
 /// # Errors
 /// [`PlayError`] where the driver or the recorder fails.
 pub fn play(plan: &Plan, running: &Running, settings: Settings) -> Result<Report, PlayError> {
-    let devices = u32::try_from(plan.devices.len().max(1)).unwrap_or(u32::MAX);
-    if let Some(simulator) = &running.simulator {
-        simulator.set_device_count(devices);
+    let devices = plan.devices.len().max(1);
+    if devices > MAX_DEVICES {
+        return Err(PlayError::Devices(devices));
     }
-    let mut player = Player::new(plan, devices, &settings)?;
+    if let Some(simulator) = &running.simulator {
+        simulator.set_device_count(devices as u32);
+    }
+    let mut player = Player::new(plan, devices as u32, &settings)?;
     let simulator = running.simulator.as_ref();
     let start_ns = simulator.map_or(0, Simulator::now_ns);
     if let (Some(simulator), Stamps::Honest) = (simulator, settings.stamps) {
@@ -100,8 +108,15 @@ struct Player<'p> {
 
 impl<'p> Player<'p> {
     fn new(plan: &'p Plan, devices: u32, settings: &Settings) -> Result<Self, PlayError> {
-        let config =
-            TelemetryConfig { every: u64::from(settings.every), ..TelemetryConfig::DEFAULT };
+        let config = TelemetryConfig {
+            every: u64::from(settings.every),
+            ..TelemetryConfig::DEFAULT
+        };
+        result::init()?;
+        // On a machine with fewer devices than the plan some share one.
+        let there = u32::try_from(result::device::get_count()?)
+            .unwrap_or(1)
+            .max(1);
         let mut made = Vec::new();
         let mut telemetry: Vec<&'static Telemetry> = Vec::new();
         for number in 0..devices {
@@ -109,7 +124,7 @@ impl<'p> Player<'p> {
             // process.
             let own: &'static Telemetry = Box::leak(Box::default());
             own.configure(config)?;
-            made.push(Device::new(plan, number, number as usize, own)?);
+            made.push(Device::new(plan, number, (number % there) as usize, own)?);
             telemetry.push(own);
         }
         Ok(Self {
@@ -125,7 +140,11 @@ impl<'p> Player<'p> {
     }
 
     fn device(&self, stream: u32) -> Result<&Device, PlayError> {
-        let device = self.plan.streams.get(stream as usize).map(|stream| stream.device);
+        let device = self
+            .plan
+            .streams
+            .get(stream as usize)
+            .map(|stream| stream.device);
         let device = device.and_then(|device| self.devices.get(device as usize));
         device.ok_or(PlayError::Plan("a stream of no device"))
     }
@@ -135,15 +154,29 @@ impl<'p> Player<'p> {
             What::StepBegin { .. } => {
                 self.harvest();
                 // One scheduler drives all devices: one decides for all.
-                self.step = self.telemetry.first().map_or(Step::UNMEASURED, |it| it.step_begin());
+                self.step = self
+                    .telemetry
+                    .first()
+                    .map_or(Step::UNMEASURED, |it| it.step_begin());
             }
             What::StepEnd => self.step = Step::UNMEASURED,
             What::LaneBegin { span } => self.lane_begin(span)?,
             What::LaneEnd { span } => self.lane_end(span)?,
-            What::Kernel { kernel, stream, duration_ns } => {
+            What::Kernel {
+                kernel,
+                stream,
+                duration_ns,
+            } => {
                 self.kernel(kernel, stream, duration_ns)?;
             }
-            What::Copy { stream, duration_ns } | What::Set { stream, duration_ns } => {
+            What::Copy {
+                stream,
+                duration_ns,
+            }
+            | What::Set {
+                stream,
+                duration_ns,
+            } => {
                 let device = self.device(stream)?;
                 device.launch(device.stream(stream)?, device.function(None)?, duration_ns)?;
             }
@@ -163,14 +196,18 @@ impl<'p> Player<'p> {
         self.lane_of.insert(planned.stream, self.lane);
         let device = self.device(planned.stream)?;
         let token =
-            device.recorder.begin_lane(self.step, self.lane, device.stream(planned.stream)?);
+            device
+                .recorder
+                .begin_lane(self.step, self.lane, device.stream(planned.stream)?);
         self.open.insert(span, token);
         Ok(())
     }
 
     fn lane_end(&mut self, span: u32) -> Result<(), PlayError> {
         let planned = self.plan.spans.get(span as usize);
-        let stream = planned.ok_or(PlayError::Plan("a span that it does not hold"))?.stream;
+        let stream = planned
+            .ok_or(PlayError::Plan("a span that it does not hold"))?
+            .stream;
         if let Some(token) = self.open.remove(&span).flatten() {
             let device = self.device(stream)?;
             device.recorder.end_lane(token, device.stream(stream)?);
@@ -216,9 +253,15 @@ impl<'p> Player<'p> {
 
     fn ledger(&self) -> Ledger {
         let both = |device: &Device| {
-            device.recorder.lane_ledger().plus(device.recorder.kernel_ledger())
+            device
+                .recorder
+                .lane_ledger()
+                .plus(device.recorder.kernel_ledger())
         };
-        self.devices.iter().map(both).fold(Ledger::default(), Ledger::plus)
+        self.devices
+            .iter()
+            .map(both)
+            .fold(Ledger::default(), Ledger::plus)
     }
 
     fn report(self, running: &Running, settings: Settings) -> Report {
@@ -226,7 +269,13 @@ impl<'p> Player<'p> {
         let read_ns: u64 = kernels.iter().map(|row| row.total_ns).sum();
         let sum = |value: fn(&Telemetry) -> u64| self.telemetry.iter().map(|it| value(it)).sum();
         let (launches, in_graphs) = self.plan.graph_totals();
-        let covered_ns = sum(|it| it.instruments().lane_kernel_ns.iter().map(|ns| ns.get()).sum());
+        let covered_ns = sum(|it| {
+            it.instruments()
+                .lane_kernel_ns
+                .iter()
+                .map(|ns| ns.get())
+                .sum()
+        });
         let (driver, stamps) = match (&running.simulator, settings.stamps) {
             (None, _) => (report::Driver::Cuda, report::Stamps::Device),
             (Some(_), Stamps::Ideal) => (report::Driver::Simulated, report::Stamps::Ideal),
@@ -236,7 +285,10 @@ impl<'p> Player<'p> {
             schema: SCHEMA,
             driver,
             driver_path: running.path.display().to_string(),
-            device: self.devices.first().map_or_else(String::new, |device| device.name.clone()),
+            device: self
+                .devices
+                .first()
+                .map_or_else(String::new, |device| device.name.clone()),
             trace: settings.trace,
             every: settings.every,
             stamps,
@@ -244,16 +296,28 @@ impl<'p> Player<'p> {
             armed_steps: self.telemetry.first().map_or(0, |it| it.armed_steps()),
             lanes: self.lane_rows(),
             kernels,
-            graphs: GraphRow { launches, kernels: in_graphs },
+            graphs: GraphRow {
+                launches,
+                kernels: in_graphs,
+            },
             ledger: self.ledger_row(sum(|it| it.instruments().table_full.get())),
-            driver_calls: running.simulator.iter().flat_map(Simulator::calls).collect(),
+            driver_calls: running
+                .simulator
+                .iter()
+                .flat_map(Simulator::calls)
+                .collect(),
             shown: Shown {
                 armed_lane_ns: sum(|it| {
-                    it.instruments().lane_armed_ns.iter().map(|ns| ns.get()).sum()
+                    it.instruments()
+                        .lane_armed_ns
+                        .iter()
+                        .map(|ns| ns.get())
+                        .sum()
                 }),
                 covered_ns: Some(covered_ns),
                 between_ns: None,
-                waiting_ns: read_ns.checked_sub(self.planned_ns),
+                waiting_ns: (stamps != report::Stamps::Ideal)
+                    .then(|| read_ns.saturating_sub(self.planned_ns)),
                 notes: self.plan.notes.clone(),
             },
         };
@@ -263,7 +327,10 @@ impl<'p> Player<'p> {
 
     fn kernel_rows(&self) -> Vec<KernelRow> {
         let mut rows: Vec<KernelRow> = (self.plan.kernels.iter())
-            .map(|name| KernelRow { name: name.clone(), ..KernelRow::default() })
+            .map(|name| KernelRow {
+                name: name.clone(),
+                ..KernelRow::default()
+            })
             .collect();
         for (device, telemetry) in self.devices.iter().zip(&self.telemetry) {
             let kernel_of = device.kernels_by_handle();
@@ -280,13 +347,18 @@ impl<'p> Player<'p> {
 
     fn lane_rows(&self) -> Vec<LaneRow> {
         let row = |(lane, name): (usize, &&str)| {
-            let (mut spans, mut gaps) = (HistogramSnapshot::default(), HistogramSnapshot::default());
+            let (mut spans, mut gaps) =
+                (HistogramSnapshot::default(), HistogramSnapshot::default());
             for telemetry in &self.telemetry {
                 let instruments = telemetry.instruments();
                 spans.merge(&instruments.lane[lane].snapshot());
                 gaps.merge(&instruments.lane_gap[lane].snapshot());
             }
-            let planned = self.plan.spans.iter().filter(|span| number(span.lane) == lane);
+            let planned = self
+                .plan
+                .spans
+                .iter()
+                .filter(|span| number(span.lane) == lane);
             LaneRow {
                 lane: (*name).to_owned(),
                 spans: spans.count(),

@@ -2,6 +2,8 @@
 //! The binary on bad input: one line on standard error, exit code 2, and no
 //! file written or changed.
 
+mod common;
+
 use std::process::Command;
 
 fn refused(arguments: &[&str]) -> String {
@@ -37,6 +39,9 @@ fn bad_flags() {
 
 #[test]
 fn bad_traces() {
+    if common::simulator().is_none() {
+        return;
+    }
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("bad.json");
     let name = path.to_str().expect("UTF-8");

@@ -7,68 +7,18 @@
 //! named or under `CI=true`: there that fails.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
+mod common;
+
+use common::{TRACES, folder, read_csv};
 use metrale_replay::model;
 use metrale_replay::plan::{self, Plan, Timing, What};
 use metrale_replay::steps::{Lane, Patterns};
 use metrale_replay::trace::{self, Limits, Trace, WorkKind};
 
-const TRACES: [&str; 5] = [
-    "vllm-decode-graph",
-    "vllm-prefill-decode-piecewise",
-    "sglang-decode-graph",
-    "h100-qwen-eager",
-    "ddp-five-steps",
-];
-
-fn folder() -> Option<PathBuf> {
-    let named = std::env::var_os("METRALE_TRACES");
-    if named.as_deref().is_some_and(|named| named == "skip") {
-        println!("skipped: METRALE_TRACES=skip");
-        return None;
-    }
-    let must = named.is_some() || std::env::var_os("CI").is_some_and(|ci| ci == "true");
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folder = root.join(named.unwrap_or_else(|| "../shared/traces".into()));
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    assert!(!must, "{} is absent", folder.display());
-    println!("skipped: {} is absent", folder.display());
-    None
-}
-
 fn load(folder: &std::path::Path, name: &str) -> Trace {
     let path = folder.join(format!("{name}.json.gz"));
     trace::read(&path, &Limits::default(), &mut |_, _| {}).expect("a good trace")
-}
-
-/// Rows of a CSV file with quoted fields, without its header.
-fn csv(text: &str) -> Vec<Vec<String>> {
-    let (mut rows, mut row, mut field) = (Vec::new(), Vec::new(), String::new());
-    let mut quoted = false;
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '"' if quoted && chars.peek() == Some(&'"') => {
-                field.push(chars.next().expect("peeked"))
-            }
-            '"' => quoted = !quoted,
-            ',' if !quoted => row.push(std::mem::take(&mut field)),
-            '\r' if !quoted => {}
-            '\n' if !quoted => {
-                row.push(std::mem::take(&mut field));
-                rows.push(std::mem::take(&mut row));
-            }
-            c => field.push(c),
-        }
-    }
-    rows.split_off(1)
-}
-
-fn read_csv(folder: &std::path::Path, name: &str, what: &str) -> Vec<Vec<String>> {
-    csv(&std::fs::read_to_string(folder.join(format!("{name}.{what}.csv"))).expect("a table"))
 }
 
 fn each(mut check: impl FnMut(&str, &std::path::Path, &Trace, &Plan)) {

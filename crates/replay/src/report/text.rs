@@ -11,6 +11,16 @@ use super::{Driver, KernelRow, Ledger, Report, Stamps, count, share, shorten, ti
 /// Rows of the kernel table.
 const TOP: usize = 12;
 
+/// The driver functions that a recorder calls once it is made.
+const RECORDERS: [&str; 6] = [
+    "cuEventRecord",
+    "cuStreamIsCapturing",
+    "cuEventQuery",
+    "cuEventElapsedTime",
+    "cuEventElapsedTime_v2",
+    "cuThreadExchangeStreamCaptureMode",
+];
+
 /// `report` in lines of at most `width` characters.
 pub fn render(report: &Report, width: usize) -> String {
     let width = width.max(72);
@@ -177,7 +187,8 @@ fn facts(report: &Report, out: &mut Page) {
         out.fact(
             "coverage",
             &format!(
-                "{} of {} of lane time on armed steps is under kernel or graph spans{between}",
+                "{} of {} of lane time on armed steps is under kernel spans{between}; the rest is \
+                 graphs, copies and idle time",
                 share(covered, shown.armed_lane_ns),
                 time(shown.armed_lane_ns)
             ),
@@ -214,6 +225,7 @@ fn facts(report: &Report, out: &mut Page) {
     let calls: Vec<String> = report
         .driver_calls
         .iter()
+        .filter(|(name, _)| RECORDERS.contains(&name.as_str()))
         .map(|(name, n)| format!("{name} {}", count(*n)))
         .collect();
     if !calls.is_empty() {

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What several test programs need: the recorded traces, the sums that another
+//! tool made of them, and the simulated driver.
+
+// Each test program uses some of it.
+#![allow(dead_code, reason = "shared by several test programs")]
+
+use std::path::PathBuf;
+
+pub(crate) const TRACES: [&str; 5] = [
+    "vllm-decode-graph",
+    "vllm-prefill-decode-piecewise",
+    "sglang-decode-graph",
+    "h100-qwen-eager",
+    "ddp-five-steps",
+];
+
+/// The folder of the traces, see CONTRIBUTING.md.
+pub(crate) fn folder() -> Option<PathBuf> {
+    let named = std::env::var_os("METRALE_TRACES");
+    if named.as_deref().is_some_and(|named| named == "skip") {
+        println!("skipped: METRALE_TRACES=skip");
+        return None;
+    }
+    let must = named.is_some() || std::env::var_os("CI").is_some_and(|ci| ci == "true");
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = root.join(named.unwrap_or_else(|| "../shared/traces".into()));
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    assert!(!must, "{} is absent", folder.display());
+    println!("skipped: {} is absent", folder.display());
+    None
+}
+
+/// Rows of a CSV file with quoted fields, without its header.
+fn csv(text: &str) -> Vec<Vec<String>> {
+    let (mut rows, mut row, mut field) = (Vec::new(), Vec::new(), String::new());
+    let mut quoted = false;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if quoted && chars.peek() == Some(&'"') => {
+                field.push(chars.next().expect("peeked"))
+            }
+            '"' => quoted = !quoted,
+            ',' if !quoted => row.push(std::mem::take(&mut field)),
+            '\r' if !quoted => {}
+            '\n' if !quoted => {
+                row.push(std::mem::take(&mut field));
+                rows.push(std::mem::take(&mut row));
+            }
+            c => field.push(c),
+        }
+    }
+    rows.split_off(1)
+}
+
+/// The rows of `X.what.csv`.
+pub(crate) fn read_csv(folder: &std::path::Path, name: &str, what: &str) -> Vec<Vec<String>> {
+    csv(&std::fs::read_to_string(folder.join(format!("{name}.{what}.csv"))).expect("a table"))
+}
+
+/// The folder of the simulated driver, which `cargo xtask test` names.
+pub(crate) fn simulator() -> Option<PathBuf> {
+    let folder = std::env::var_os("METRALE_SIM_DIR").map(PathBuf::from);
+    if folder.is_none() {
+        let must = std::env::var_os("CI").is_some_and(|ci| ci == "true");
+        assert!(!must, "METRALE_SIM_DIR is not set: run `cargo xtask test`");
+        println!("skipped: METRALE_SIM_DIR is not set; `cargo xtask test` sets it");
+    }
+    folder
+}

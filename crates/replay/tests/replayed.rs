@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The whole program on the simulated driver: what the recorder read, held
+//! against the workload's own sums, another tool's, and an in-order model.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use common::{TRACES, folder, read_csv, simulator};
+use metrale_replay::plan::{self, Plan, Timing};
+use metrale_replay::steps::{Lane, Patterns};
+use metrale_replay::trace::{self, Limits};
+use metrale_replay::{model, workload};
+use serde_json::Value;
+
+/// Runs the program and gives its JSON and its text.
+fn replay(arguments: &[&str]) -> (Value, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let json = folder.path().join("report.json");
+    let output = Command::new(env!("CARGO_BIN_EXE_metrale-replay"))
+        .args(arguments)
+        .args(["--driver", "sim", "--json"])
+        .arg(&json)
+        .output()
+        .expect("run");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {error}");
+    assert_eq!(error, "", "no bar where standard error is no terminal");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(
+        !text.contains('\u{1b}'),
+        "no colour where there is no terminal"
+    );
+    let json = std::fs::read(&json).expect("written");
+    (serde_json::from_slice(&json).expect("JSON"), text)
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().expect("a whole number")
+}
+
+fn kernels(json: &Value) -> BTreeMap<String, (u64, u64)> {
+    let rows = json["kernels"].as_array().expect("rows");
+    rows.iter()
+        .map(|row| {
+            let name = row["name"].as_str().expect("a name").to_owned();
+            (name, (number(&row["samples"]), number(&row["total_ns"])))
+        })
+        .collect()
+}
+
+/// What a recorder must have done with every span: landed it.
+fn assert_closed(json: &Value) {
+    let ledger = |part: &str| number(&json["ledger"][part]);
+    assert_eq!(ledger("attempts"), ledger("begun"), "{}", json["ledger"]);
+    assert_eq!(ledger("begun"), ledger("landed"), "{}", json["ledger"]);
+    let lost = "dropped refused failed cancelled reclaimed in_flight stale_ends table_full";
+    for part in lost.split(' ') {
+        assert_eq!(ledger(part), 0, "{part}: {}", json["ledger"]);
+    }
+}
+
+/// The budget of driver calls, from the simulator's own counts.
+fn assert_within_budget(json: &Value) {
+    let calls = |name: &str| json["driver_calls"].get(name).map_or(0, number);
+    let (begun, steps) = (number(&json["ledger"]["begun"]), number(&json["steps"]));
+    // Two marks of a fork or join are the application's own.
+    let own = calls("cuStreamWaitEvent");
+    assert!(
+        calls("cuEventRecord") - own <= 2 * begun + own,
+        "{}",
+        json["driver_calls"]
+    );
+    assert_eq!(
+        calls("cuStreamIsCapturing"),
+        2 * begun,
+        "one query to a record"
+    );
+    let reads = calls("cuEventElapsedTime") + calls("cuEventElapsedTime_v2");
+    let lanes: u64 = json["lanes"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .map(|l| number(&l["spans"]))
+        .sum();
+    let modes = calls("cuThreadExchangeStreamCaptureMode");
+    // A pass with a poll exchanges the mode twice, on each of two rings; on
+    // each stream it may ask once and read once in vain.
+    let streams = calls("cuStreamCreate");
+    assert!(
+        calls("cuEventQuery") <= modes / 2 * streams,
+        "{}",
+        json["driver_calls"]
+    );
+    assert!(
+        reads <= begun + lanes + modes / 2 * streams,
+        "{}",
+        json["driver_calls"]
+    );
+    assert!(modes <= 4 * (steps + json["driver_calls"]["cuLaunchKernel"].as_u64().unwrap_or(0)));
+    for forbidden in [
+        "cuCtxSynchronize",
+        "cuEventSynchronize",
+        "cuEventDestroy_v2",
+    ] {
+        let allowed = if forbidden == "cuEventDestroy_v2" {
+            own
+        } else {
+            0
+        };
+        assert!(calls(forbidden) <= allowed, "{forbidden}");
+    }
+}
+
+/// Each lane's total is that of an in-order device: to the nanosecond where a
+/// span is under 8 ms, else to the f32 milliseconds that the driver gives.
+fn assert_lanes(json: &Value, plan: &Plan) {
+    let outcome = model::run(plan);
+    let names = [
+        (Lane::Admit, "admit"),
+        (Lane::Prefill, "prefill"),
+        (Lane::Decode, "decode"),
+    ];
+    for (row, (lane, name)) in json["lanes"].as_array().expect("rows").iter().zip(names) {
+        assert_eq!(row["lane"], name);
+        let spans: Vec<u64> = (plan.spans.iter().zip(&outcome.spans))
+            .filter(|(span, _)| span.lane == lane)
+            .map(|(_, ns)| *ns)
+            .collect();
+        let rounding: f64 = spans
+            .iter()
+            .map(|&ns| {
+                if ns < 8_000_000 {
+                    0.0
+                } else {
+                    0.5 + ns as f64 / f64::from(1 << 24)
+                }
+            })
+            .sum();
+        assert_eq!(number(&row["spans"]), spans.len() as u64, "{name}");
+        let (found, expected) = (number(&row["total_ns"]), spans.iter().sum::<u64>());
+        assert!(
+            found.abs_diff(expected) as f64 <= rounding,
+            "{name}: {found}, not {expected}"
+        );
+    }
+}
+
+#[test]
+fn the_built_in_workload_adds_up_to_the_nanosecond() {
+    if simulator().is_none() {
+        return;
+    }
+    let (json, text) = replay(&["--every", "1"]);
+    let workload = workload::builtin();
+    let expected: BTreeMap<String, (u64, u64)> = workload.eager.clone().into_iter().collect();
+    assert_eq!(kernels(&json), expected);
+    let plan = plan::build(&workload.trace, &Patterns::default(), Timing::Ideal);
+    assert_lanes(&json, &plan);
+    assert_closed(&json);
+    assert_within_budget(&json);
+    assert_eq!(
+        (number(&json["steps"]), number(&json["armed_steps"])),
+        (200, 200)
+    );
+    assert_eq!(json["driver"], "simulated");
+    assert_eq!(json["trace"], Value::Null);
+    let path = json["driver_path"].as_str().expect("a path");
+    assert!(
+        path.ends_with("libcuda.so.1") || path.ends_with("libcuda.so"),
+        "{path}"
+    );
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+}
+
+#[test]
+fn one_step_in_64_is_armed_and_the_page_says_so() {
+    if simulator().is_none() {
+        return;
+    }
+    let (json, text) = replay(&[]);
+    assert_eq!(
+        (number(&json["every"]), number(&json["armed_steps"])),
+        (64, 3)
+    );
+    assert!(text.contains("one in 64 armed: 3"), "{text}");
+    assert_closed(&json);
+    // Lanes are timed on every step all the same.
+    let plan = plan::build(
+        &workload::builtin().trace,
+        &Patterns::default(),
+        Timing::Ideal,
+    );
+    assert_lanes(&json, &plan);
+}
+
+#[test]
+fn the_same_replay_gives_the_same_result() {
+    if simulator().is_none() {
+        return;
+    }
+    assert_eq!(replay(&["--every", "7"]), replay(&["--every", "7"]));
+}
+
+#[test]
+fn recorded_traces_give_exactly_the_other_tools_sums() {
+    let (Some(_), Some(folder)) = (simulator(), folder()) else {
+        return;
+    };
+    for name in TRACES {
+        let path = folder.join(format!("{name}.json.gz"));
+        let path_text = path.to_str().expect("UTF-8");
+        let (json, _) = replay(&["--every", "1", "--stamps", "ideal", "--trace", path_text]);
+        assert_eager(&json, &folder, name);
+        assert_steps(&json, &folder, name);
+        assert_closed(&json);
+        assert_within_budget(&json);
+        let trace = trace::read(&path, &Limits::default(), &mut |_, _| {}).expect("a trace");
+        let plan = plan::build(&trace, &Patterns::default(), Timing::Ideal);
+        assert_lanes(&json, &plan);
+        assert_eq!(json["trace"], path_text);
+
+        let (sampled, text) = replay(&["--every", "64", "--trace", path_text]);
+        assert!(text.contains("one in 64 armed"), "{text}");
+        assert!(number(&sampled["armed_steps"]) <= 1);
+        assert_closed(&sampled);
+    }
+}
+
+fn assert_eager(json: &Value, folder: &Path, name: &str) {
+    let found = kernels(json);
+    let rows = read_csv(folder, name, "eager");
+    assert_eq!(
+        found.len(),
+        rows.len(),
+        "{name}: no kernel of a graph has a row"
+    );
+    for row in rows {
+        let (launches, total): (u64, u64) = (row[0].parse().unwrap(), row[1].parse().unwrap());
+        let (samples, read) = found[&row[2]];
+        assert_eq!(samples, launches, "{name}: {}", row[2]);
+        // No launch of these traces reaches 8 ms.
+        assert_eq!(read, total, "{name}: {}", row[2]);
+    }
+}
+
+/// Lane totals against the other tool's extents of each step.
+fn assert_steps(json: &Value, folder: &Path, name: &str) {
+    let (mut spans, mut overlap, mut graphs) = (BTreeMap::<&str, Vec<u64>>::new(), 0, (0, 0));
+    for row in read_csv(folder, name, "steps") {
+        let lane_span: u64 = row[11].parse().unwrap();
+        if row[0] == "graph" {
+            graphs = (graphs.0 + 1, graphs.1 + row[6].parse::<u64>().unwrap());
+            continue;
+        }
+        overlap += row[12].parse::<u64>().unwrap();
+        let prompt = row[1].contains("_context_") && !row[1].contains("_context_0(");
+        let lane = match (row[0].as_str(), prompt) {
+            ("outside", _) => "admit",
+            (_, true) => "prefill",
+            (_, false) => "decode",
+        };
+        if lane_span > 0 {
+            spans.entry(lane).or_default().push(lane_span);
+        }
+    }
+    for row in json["lanes"].as_array().expect("rows") {
+        let of_lane = spans
+            .remove(row["lane"].as_str().expect("a name"))
+            .unwrap_or_default();
+        assert_eq!(number(&row["spans"]), of_lane.len() as u64, "{name}: {row}");
+        let rounding: f64 = of_lane
+            .iter()
+            .map(|&ns| 0.5 + ns as f64 / f64::from(1 << 24))
+            .sum();
+        let stated = number(&row["overlap_ns"]);
+        let (found, expected) = (number(&row["total_ns"]), of_lane.iter().sum::<u64>());
+        assert!(
+            found as f64 >= expected as f64 - rounding,
+            "{name}: {row}, not {expected}"
+        );
+        assert!(
+            found as f64 <= (expected + stated) as f64 + rounding,
+            "{name}: {row}"
+        );
+        overlap -= stated;
+    }
+    assert_eq!(overlap, 0, "{name}: the overlap is stated");
+    let found = (
+        number(&json["graphs"]["launches"]),
+        number(&json["graphs"]["kernels"]),
+    );
+    assert_eq!(found, graphs, "{name}");
+}
+
+#[test]
+fn an_honest_host_reads_more_and_says_how_much() {
+    if simulator().is_none() {
+        return;
+    }
+    let small = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/small.json");
+    let (ideal, _) = replay(&["--every", "1", "--stamps", "ideal", "--trace", small]);
+    let (honest, text) = replay(&["--every", "1", "--stamps", "honest", "--trace", small]);
+    assert_closed(&honest);
+    let sum = |json: &Value| kernels(json).values().map(|row| row.1).sum::<u64>();
+    assert!(sum(&honest) > sum(&ideal));
+    assert!(text.contains("waiting"), "{text}");
+    assert_eq!(kernels(&honest).len(), kernels(&ideal).len());
+}
