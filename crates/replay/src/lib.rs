@@ -20,5 +20,6 @@ pub mod ptx;
 pub mod report;
 pub mod simulator;
 pub mod steps;
+mod tally;
 pub mod trace;
 pub mod workload;

@@ -6,8 +6,7 @@ use std::collections::HashMap;
 
 use cudarc::driver::{DriverError, result};
 use metrale_gpu_runtime::timing::InstallError;
-use metrale_telemetry::instrument::HistogramSnapshot;
-use metrale_telemetry::kernel::{LANE_ADMIT, LANES, Ledger, SpanToken};
+use metrale_telemetry::kernel::{LANE_ADMIT, Ledger, SpanToken};
 use metrale_telemetry::{ConfigError, Step, Telemetry, TelemetryConfig};
 
 use crate::device::Device;
@@ -15,7 +14,7 @@ use crate::driver::Running;
 use crate::options::Stamps;
 use crate::plan::{Plan, What};
 use crate::progress::Progress;
-use crate::report::{self, GraphRow, KernelRow, LaneRow, Report, SCHEMA, Shown};
+use crate::report::Report;
 use crate::simulator::Simulator;
 use crate::steps::Lane;
 
@@ -91,10 +90,11 @@ pub fn play(plan: &Plan, running: &Running, settings: Settings) -> Result<Report
     Ok(player.report(running, settings))
 }
 
-struct Player<'p> {
-    plan: &'p Plan,
-    devices: Vec<Device>,
-    telemetry: Vec<&'static Telemetry>,
+/// A plan under way.
+pub(crate) struct Player<'p> {
+    pub(crate) plan: &'p Plan,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) telemetry: Vec<&'static Telemetry>,
     step: Step,
     /// Open lane spans, by index into [`Plan::spans`].
     open: HashMap<u32, Option<SpanToken>>,
@@ -103,7 +103,7 @@ struct Player<'p> {
     lane_of: HashMap<u32, usize>,
     lane: usize,
     /// How long the kernels with a span ran by the plan, nanoseconds.
-    planned_ns: u64,
+    pub(crate) planned_ns: u64,
 }
 
 impl<'p> Player<'p> {
@@ -251,7 +251,8 @@ impl<'p> Player<'p> {
         Ok(())
     }
 
-    fn ledger(&self) -> Ledger {
+    /// What became of every span so far.
+    pub(crate) fn ledger(&self) -> Ledger {
         let both = |device: &Device| {
             device
                 .recorder
@@ -263,134 +264,10 @@ impl<'p> Player<'p> {
             .map(both)
             .fold(Ledger::default(), Ledger::plus)
     }
-
-    fn report(self, running: &Running, settings: Settings) -> Report {
-        let kernels = self.kernel_rows();
-        let read_ns: u64 = kernels.iter().map(|row| row.total_ns).sum();
-        let sum = |value: fn(&Telemetry) -> u64| self.telemetry.iter().map(|it| value(it)).sum();
-        let (launches, in_graphs) = self.plan.graph_totals();
-        let covered_ns = sum(|it| {
-            it.instruments()
-                .lane_kernel_ns
-                .iter()
-                .map(|ns| ns.get())
-                .sum()
-        });
-        let (driver, stamps) = match (&running.simulator, settings.stamps) {
-            (None, _) => (report::Driver::Cuda, report::Stamps::Device),
-            (Some(_), Stamps::Ideal) => (report::Driver::Simulated, report::Stamps::Ideal),
-            (Some(_), Stamps::Honest) => (report::Driver::Simulated, report::Stamps::Honest),
-        };
-        let mut report = Report {
-            schema: SCHEMA,
-            driver,
-            driver_path: running.path.display().to_string(),
-            device: self
-                .devices
-                .first()
-                .map_or_else(String::new, |device| device.name.clone()),
-            trace: settings.trace,
-            every: settings.every,
-            stamps,
-            steps: self.telemetry.first().map_or(0, |it| it.steps()),
-            armed_steps: self.telemetry.first().map_or(0, |it| it.armed_steps()),
-            lanes: self.lane_rows(),
-            kernels,
-            graphs: GraphRow {
-                launches,
-                kernels: in_graphs,
-            },
-            ledger: self.ledger_row(sum(|it| it.instruments().table_full.get())),
-            driver_calls: running
-                .simulator
-                .iter()
-                .flat_map(Simulator::calls)
-                .collect(),
-            shown: Shown {
-                armed_lane_ns: sum(|it| {
-                    it.instruments()
-                        .lane_armed_ns
-                        .iter()
-                        .map(|ns| ns.get())
-                        .sum()
-                }),
-                covered_ns: Some(covered_ns),
-                between_ns: None,
-                waiting_ns: (stamps != report::Stamps::Ideal)
-                    .then(|| read_ns.saturating_sub(self.planned_ns)),
-                notes: self.plan.notes.clone(),
-            },
-        };
-        report.sort_kernels();
-        report
-    }
-
-    fn kernel_rows(&self) -> Vec<KernelRow> {
-        let mut rows: Vec<KernelRow> = (self.plan.kernels.iter())
-            .map(|name| KernelRow {
-                name: name.clone(),
-                ..KernelRow::default()
-            })
-            .collect();
-        for (device, telemetry) in self.devices.iter().zip(&self.telemetry) {
-            let kernel_of = device.kernels_by_handle();
-            for time in telemetry.instruments().kernels() {
-                if let Some(row) = kernel_of.get(&time.func).and_then(|&at| rows.get_mut(at)) {
-                    row.samples += time.samples;
-                    row.total_ns += time.total_ns;
-                }
-            }
-        }
-        rows.retain(|row| row.samples > 0);
-        rows
-    }
-
-    fn lane_rows(&self) -> Vec<LaneRow> {
-        let row = |(lane, name): (usize, &&str)| {
-            let (mut spans, mut gaps) =
-                (HistogramSnapshot::default(), HistogramSnapshot::default());
-            for telemetry in &self.telemetry {
-                let instruments = telemetry.instruments();
-                spans.merge(&instruments.lane[lane].snapshot());
-                gaps.merge(&instruments.lane_gap[lane].snapshot());
-            }
-            let planned = self
-                .plan
-                .spans
-                .iter()
-                .filter(|span| number(span.lane) == lane);
-            LaneRow {
-                lane: (*name).to_owned(),
-                spans: spans.count(),
-                total_ns: spans.sum_ns(),
-                p50_ns: spans.quantile(0.5).unwrap_or(0),
-                p99_ns: spans.quantile(0.99).unwrap_or(0),
-                gap_ns: gaps.sum_ns(),
-                overlap_ns: planned.map(|span| span.overlap_ns).sum(),
-            }
-        };
-        LANES.iter().enumerate().map(row).collect()
-    }
-
-    fn ledger_row(&self, table_full: u64) -> report::Ledger {
-        let ledger = self.ledger();
-        report::Ledger {
-            attempts: ledger.attempts,
-            begun: ledger.begun,
-            landed: ledger.landed,
-            dropped: ledger.dropped,
-            refused: ledger.refused,
-            failed: ledger.failed,
-            cancelled: ledger.cancelled,
-            reclaimed: ledger.reclaimed,
-            in_flight: ledger.in_flight,
-            stale_ends: ledger.stale_ends,
-            table_full,
-        }
-    }
 }
 
-fn number(lane: Lane) -> usize {
+/// The lane's index among the recorder's.
+pub(crate) fn number(lane: Lane) -> usize {
     match lane {
         Lane::Admit => metrale_telemetry::kernel::LANE_ADMIT,
         Lane::Prefill => metrale_telemetry::kernel::LANE_PREFILL,

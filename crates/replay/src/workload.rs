@@ -4,8 +4,9 @@
 //! Requests arrive, are admitted (copies and small kernels outside any step),
 //! prefilled eagerly and decoded by graphs, one graph per batch size.
 //! Invariants: the same timeline on every machine; the sums are kept by the
-//! generator as it goes, so that they can be held against a replay; no launch
-//! is as long as 8 ms, so that a recorder's f32 milliseconds are exact.
+//! generator as it goes, so that they can be held against a replay; no span of
+//! a kernel or lane is as long as 16 ms, up to which f32 milliseconds round to
+//! the right nanosecond.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroI64;
@@ -151,7 +152,7 @@ pub fn generate(steps: usize, seed: u64) -> Workload {
     server.process = process;
     let (mut running, mut waiting) = (24u64, 2u64);
     for _ in 0..steps {
-        // About one request per fifteen steps comes and goes.
+        // A request comes every fifteen steps; they go faster than they came.
         if waiting > 0 {
             server.admit(waiting);
             server.step(Lane::Prefill, running, waiting);
@@ -161,7 +162,7 @@ pub fn generate(steps: usize, seed: u64) -> Workload {
             server.step(Lane::Decode, running, 0);
         }
         waiting += u64::from(server.next(15) == 0);
-        running -= u64::from(running > 8 && server.next(15) == 0);
+        running -= u64::from(running > 8 && server.next(9) == 0);
     }
     server.out.trace.events = (server.out.trace.work.len() + server.out.trace.calls.len()) as u64;
     server.out.trace.rebase();
@@ -277,7 +278,7 @@ impl Server {
                 for _ in 0..LAYERS {
                     for (name, ns) in LAYER {
                         // Work grows with the tokens in the batch.
-                        self.kernel(name, ns + ns * (tokens + running) / 700);
+                        self.kernel(name, ns / 2 + ns * tokens / 8_000);
                     }
                 }
             }

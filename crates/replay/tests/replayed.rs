@@ -115,7 +115,8 @@ fn assert_within_budget(json: &Value) {
 }
 
 /// Each lane's total is that of an in-order device: to the nanosecond where a
-/// span is under 8 ms, else to the f32 milliseconds that the driver gives.
+/// span is under 16 ms (an f32 millisecond's step is under 1 ns there), else to
+/// the f32 milliseconds that the driver gives.
 fn assert_lanes(json: &Value, plan: &Plan) {
     let outcome = model::run(plan);
     let names = [
@@ -132,7 +133,7 @@ fn assert_lanes(json: &Value, plan: &Plan) {
         let rounding: f64 = spans
             .iter()
             .map(|&ns| {
-                if ns < 8_000_000 {
+                if ns < 16_000_000 {
                     0.0
                 } else {
                     0.5 + ns as f64 / f64::from(1 << 24)

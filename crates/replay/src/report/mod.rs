@@ -160,9 +160,24 @@ pub struct Shown {
     /// How much longer the kernels read than they ran, nanoseconds: the wait
     /// of an idle stream for its host.
     pub waiting_ns: Option<u64>,
+    /// Sums of what was read against the plan's own, where a model predicts
+    /// them: under ideal stamps.
+    pub check: Option<Check>,
     /// What a reader must know: [`Plan::notes`](crate::plan::Plan::notes) and
     /// the player's own.
     pub notes: Vec<String>,
+}
+
+/// How far what was read is from what an in-order device makes of the plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Check {
+    /// Time of all lanes by the plan, nanoseconds.
+    pub lanes_ns: u64,
+    /// The lanes' differences from it, summed, nanoseconds.
+    pub lanes_off_ns: u64,
+    /// The kernels' differences, summed, nanoseconds; only where every step
+    /// was armed.
+    pub kernels_off_ns: Option<u64>,
 }
 
 impl Report {
@@ -266,6 +281,11 @@ pub(crate) mod sample {
                 covered_ns: Some(29_900_000),
                 between_ns: Some(100_000),
                 waiting_ns: Some(42_100),
+                check: Some(Check {
+                    lanes_ns: 2_306_410_520,
+                    lanes_off_ns: 3,
+                    kernels_off_ns: None,
+                }),
                 notes: vec!["2 records dropped: 2 stamp 0 (never collected)".into()],
             },
         }

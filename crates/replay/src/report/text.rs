@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Driver, KernelRow, Ledger, Report, Stamps, count, share, shorten, time};
+use super::{Check, Driver, KernelRow, Ledger, Report, Stamps, count, share, shorten, time};
 
 /// Rows of the kernel table.
 const TOP: usize = 12;
@@ -221,6 +221,9 @@ fn facts(report: &Report, out: &mut Page) {
             ),
         );
     }
+    if let Some(found) = &shown.check {
+        out.fact("check", &check(found));
+    }
     ledger(&report.ledger, out);
     let calls: Vec<String> = report
         .driver_calls
@@ -233,6 +236,26 @@ fn facts(report: &Report, out: &mut Page) {
     }
     for note in &shown.notes {
         out.fact("note", note);
+    }
+}
+
+fn check(found: &Check) -> String {
+    let off = |ns: u64| match ns {
+        0 => "to the nanosecond".to_owned(),
+        ns => format!("but for {} of f32 rounding", time(ns)),
+    };
+    let lanes = off(found.lanes_off_ns);
+    match found.kernels_off_ns {
+        Some(ns) if ns == found.lanes_off_ns => {
+            format!("lanes and kernels equal the plan's own sums, {lanes}")
+        }
+        Some(ns) => {
+            format!(
+                "lanes equal the plan's own sums, {lanes}; kernels, {}",
+                off(ns)
+            )
+        }
+        None => format!("lanes equal the plan's own sums, {lanes}"),
     }
 }
 

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a replay came to, from the recorders' instruments.
+
+use std::collections::HashMap;
+
+use metrale_telemetry::Telemetry;
+use metrale_telemetry::instrument::HistogramSnapshot;
+use metrale_telemetry::kernel::LANES;
+
+use crate::driver::Running;
+use crate::model;
+use crate::options::Stamps;
+use crate::play::{Player, Settings, number};
+use crate::report::{self, Check, GraphRow, KernelRow, LaneRow, Report, SCHEMA, Shown};
+use crate::simulator::Simulator;
+
+impl Player<'_> {
+    /// The report of a plan that is played.
+    pub(crate) fn report(&self, running: &Running, settings: Settings) -> Report {
+        let kernels = self.kernel_rows();
+        let read_ns: u64 = kernels.iter().map(|row| row.total_ns).sum();
+        let sum = |value: fn(&Telemetry) -> u64| self.telemetry.iter().map(|it| value(it)).sum();
+        let (launches, in_graphs) = self.plan.graph_totals();
+        let covered_ns = sum(|it| {
+            it.instruments()
+                .lane_kernel_ns
+                .iter()
+                .map(|ns| ns.get())
+                .sum()
+        });
+        let (driver, stamps) = match (&running.simulator, settings.stamps) {
+            (None, _) => (report::Driver::Cuda, report::Stamps::Device),
+            (Some(_), Stamps::Ideal) => (report::Driver::Simulated, report::Stamps::Ideal),
+            (Some(_), Stamps::Honest) => (report::Driver::Simulated, report::Stamps::Honest),
+        };
+        let mut report = Report {
+            schema: SCHEMA,
+            driver,
+            driver_path: running.path.display().to_string(),
+            device: self
+                .devices
+                .first()
+                .map_or_else(String::new, |device| device.name.clone()),
+            trace: settings.trace,
+            every: settings.every,
+            stamps,
+            steps: self.telemetry.first().map_or(0, |it| it.steps()),
+            armed_steps: self.telemetry.first().map_or(0, |it| it.armed_steps()),
+            lanes: self.lane_rows(),
+            kernels,
+            graphs: GraphRow {
+                launches,
+                kernels: in_graphs,
+            },
+            ledger: self.ledger_row(sum(|it| it.instruments().table_full.get())),
+            driver_calls: running
+                .simulator
+                .iter()
+                .flat_map(Simulator::calls)
+                .collect(),
+            shown: Shown {
+                armed_lane_ns: sum(|it| {
+                    it.instruments()
+                        .lane_armed_ns
+                        .iter()
+                        .map(|ns| ns.get())
+                        .sum()
+                }),
+                covered_ns: Some(covered_ns),
+                between_ns: None,
+                waiting_ns: (stamps != report::Stamps::Ideal)
+                    .then(|| read_ns.saturating_sub(self.planned_ns)),
+                check: None,
+                notes: self.plan.notes.clone(),
+            },
+        };
+        if stamps == report::Stamps::Ideal {
+            report.shown.check = Some(self.check(&report));
+        }
+        report.sort_kernels();
+        report
+    }
+
+    fn kernel_rows(&self) -> Vec<KernelRow> {
+        let mut rows: Vec<KernelRow> = (self.plan.kernels.iter())
+            .map(|name| KernelRow {
+                name: name.clone(),
+                ..KernelRow::default()
+            })
+            .collect();
+        for (device, telemetry) in self.devices.iter().zip(&self.telemetry) {
+            let kernel_of = device.kernels_by_handle();
+            for time in telemetry.instruments().kernels() {
+                if let Some(row) = kernel_of.get(&time.func).and_then(|&at| rows.get_mut(at)) {
+                    row.samples += time.samples;
+                    row.total_ns += time.total_ns;
+                }
+            }
+        }
+        rows.retain(|row| row.samples > 0);
+        rows
+    }
+
+    fn lane_rows(&self) -> Vec<LaneRow> {
+        let row = |(lane, name): (usize, &&str)| {
+            let (mut spans, mut gaps) =
+                (HistogramSnapshot::default(), HistogramSnapshot::default());
+            for telemetry in &self.telemetry {
+                let instruments = telemetry.instruments();
+                spans.merge(&instruments.lane[lane].snapshot());
+                gaps.merge(&instruments.lane_gap[lane].snapshot());
+            }
+            let planned = self
+                .plan
+                .spans
+                .iter()
+                .filter(|span| number(span.lane) == lane);
+            LaneRow {
+                lane: (*name).to_owned(),
+                spans: spans.count(),
+                total_ns: spans.sum_ns(),
+                p50_ns: spans.quantile(0.5).unwrap_or(0),
+                p99_ns: spans.quantile(0.99).unwrap_or(0),
+                gap_ns: gaps.sum_ns(),
+                overlap_ns: planned.map(|span| span.overlap_ns).sum(),
+            }
+        };
+        LANES.iter().enumerate().map(row).collect()
+    }
+
+    /// What was read against what an in-order device makes of the plan.
+    fn check(&self, report: &Report) -> Check {
+        let outcome = model::run(self.plan);
+        let mut lanes = [0u64; LANES.len()];
+        for (span, ns) in self.plan.spans.iter().zip(&outcome.spans) {
+            lanes[number(span.lane)] += ns;
+        }
+        let lane_off = report
+            .lanes
+            .iter()
+            .zip(lanes)
+            .map(|(row, ns)| row.total_ns.abs_diff(ns));
+        let kernels_off_ns = (report.every == 1).then(|| {
+            let read: HashMap<&str, u64> = report
+                .kernels
+                .iter()
+                .map(|row| (row.name.as_str(), row.total_ns))
+                .collect();
+            let off = |(name, sum): (&String, &model::KernelSum)| {
+                read.get(name.as_str())
+                    .copied()
+                    .unwrap_or(0)
+                    .abs_diff(sum.total_ns)
+            };
+            self.plan
+                .kernels
+                .iter()
+                .zip(&outcome.kernels)
+                .map(off)
+                .sum()
+        });
+        Check {
+            lanes_ns: lanes.iter().sum(),
+            lanes_off_ns: lane_off.sum(),
+            kernels_off_ns,
+        }
+    }
+
+    fn ledger_row(&self, table_full: u64) -> report::Ledger {
+        let ledger = self.ledger();
+        report::Ledger {
+            attempts: ledger.attempts,
+            begun: ledger.begun,
+            landed: ledger.landed,
+            dropped: ledger.dropped,
+            refused: ledger.refused,
+            failed: ledger.failed,
+            cancelled: ledger.cancelled,
+            reclaimed: ledger.reclaimed,
+            in_flight: ledger.in_flight,
+            stale_ends: ledger.stale_ends,
+            table_full,
+        }
+    }
+}

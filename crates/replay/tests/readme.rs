@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The README's outputs are those of the program: every line, but for the
+//! paths of the driver and the trace.
+
+mod common;
+
+use std::process::Command;
+
+use common::{folder, simulator};
+
+/// The lines of the first text block after `command` in the README.
+fn shown(command: &str) -> Vec<String> {
+    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+    let readme = std::fs::read_to_string(readme).expect("the README");
+    let after = readme.split_once(&format!("{command}\n")).expect(command).1;
+    let block = after.split_once("```text\n").expect("a text block").1;
+    let block = block.split_once("```").expect("an end").0;
+    without_paths(block)
+}
+
+fn printed(arguments: &[&str]) -> Vec<String> {
+    let output = Command::new(env!("CARGO_BIN_EXE_metrale-replay"))
+        .args(arguments)
+        .args(["--driver", "sim"])
+        .output()
+        .expect("run");
+    assert!(output.status.success());
+    without_paths(&String::from_utf8(output.stdout).expect("UTF-8"))
+}
+
+/// Leaves out the facts that hold a path, with the lines they run on to.
+fn without_paths(page: &str) -> Vec<String> {
+    let mut in_path = false;
+    let keep = |line: &&str| {
+        if !line.starts_with(' ') {
+            in_path = line.starts_with("driver ") || line.starts_with("replay ");
+        }
+        !in_path
+    };
+    page.lines().filter(keep).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_demo() {
+    if simulator().is_some() {
+        assert_eq!(shown("cargo xtask test"), printed(&[]));
+    }
+}
+
+#[test]
+fn a_recorded_timeline() {
+    let (Some(_), Some(folder)) = (simulator(), folder()) else {
+        return;
+    };
+    let trace = folder.join("vllm-prefill-decode-piecewise.json.gz");
+    let command = "cargo xtask demo --every 1 --trace vllm-prefill-decode-piecewise.json.gz";
+    let trace = trace.to_str().expect("UTF-8");
+    assert_eq!(shown(command), printed(&["--every", "1", "--trace", trace]));
+}
