@@ -5,17 +5,21 @@
 //! is made or destroyed until it is closed. A pool that is dropped leaks them:
 //! destroying can block, and the context may be gone.
 
+use super::elapsed::nanoseconds;
 use super::error::InstallError;
+use super::handles::FOREIGN;
 use super::health::Watch;
+use super::names::Known;
 use super::verdict::{Verdict, verdict};
 use metrale_gpu_sys::cuda::{
-    Api, CAPTURE_MODE_RELAXED, CAPTURE_STATUS_NONE, CUcontext, CUevent, CUstream, Driver,
-    EVENT_DEFAULT, Status,
+    Api, CAPTURE_MODE_RELAXED, CAPTURE_STATUS_NONE, CUcontext, CUevent, CUfunction, CUstream,
+    Driver, EVENT_DEFAULT, Status,
 };
 use metrale_telemetry::kernel::{Edge, EventOps, SpanPoll};
+use std::ffi::CStr;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// The legacy default stream: NULL, and its explicit handle.
 const LEGACY: [u64; 2] = [0, 1];
@@ -45,9 +49,17 @@ pub struct CudaEvents {
     pairs: Box<[Pair]>,
     watch: Arc<Watch>,
     refuse_legacy: bool,
-    /// The mode of the thread that has a bracket of polls open. Passes over
-    /// one pool exclude each other.
+    pass: Bracket,
+}
+
+/// The bracket of polls that is open. Passes over one pool exclude each other.
+struct Bracket {
+    /// The mode that the thread had before.
     outer_mode: AtomicU32,
+    /// When the last poll ended.
+    since_ns: AtomicU64,
+    /// No more polls in this pass.
+    halted: AtomicBool,
 }
 
 impl CudaEvents {
@@ -89,7 +101,11 @@ impl CudaEvents {
             pairs: pairs.collect(),
             watch,
             refuse_legacy,
-            outer_mode: AtomicU32::new(NO_MODE),
+            pass: Bracket {
+                outer_mode: AtomicU32::new(NO_MODE),
+                since_ns: AtomicU64::new(0),
+                halted: AtomicBool::new(false),
+            },
             driver,
         })
     }
@@ -114,7 +130,8 @@ impl CudaEvents {
 
     /// Whether an event may be recorded on `stream` now. One driver call.
     fn is_recordable(&self, stream: u64) -> bool {
-        if self.watch.is_silent() || (self.refuse_legacy && LEGACY.contains(&stream)) {
+        let refused = stream == FOREIGN || (self.refuse_legacy && LEGACY.contains(&stream));
+        if refused || self.watch.is_silent() {
             return false;
         }
         // A default stream is the current context's, which may not be ours.
@@ -134,7 +151,7 @@ impl CudaEvents {
         let mut current: CUcontext = std::ptr::null_mut();
         // SAFETY: the pointer is to a live handle.
         let status = unsafe { (self.api().ctx_get_current)(&raw mut current) };
-        status.is_success() && current as u64 == self.context
+        self.note(status) == Verdict::Done && current as u64 == self.context
     }
 
     /// What a status means; quarantines where it must.
@@ -160,14 +177,29 @@ impl CudaEvents {
         (status, milliseconds)
     }
 
+    /// Polls a span, unless the pass was halted, and looks how long that took.
+    fn read_timed(&self, slot: usize, first: bool) -> SpanPoll {
+        if self.watch.is_silent() {
+            return SpanPoll::Failed;
+        }
+        if self.pass.halted.load(Ordering::Relaxed) {
+            return SpanPoll::Pending;
+        }
+        let answer = self.read(slot, first);
+        let began = self.pass.since_ns.load(Ordering::Relaxed);
+        let (now, go_on) = self.watch.pace.polled(began);
+        self.pass.since_ns.store(now, Ordering::Relaxed);
+        if !go_on {
+            self.pass.halted.store(true, Ordering::Relaxed);
+        }
+        answer
+    }
+
     /// Reads a span's time; `first` asks for its stream's errors before that.
     fn read(&self, slot: usize, first: bool) -> SpanPoll {
         let Some(&pair) = self.pairs.get(slot) else {
             return SpanPoll::Failed;
         };
-        if self.watch.is_silent() {
-            return SpanPoll::Failed;
-        }
         if first {
             let asked = self.note(self.query(pair));
             if asked != Verdict::Done {
@@ -191,7 +223,8 @@ impl CudaEvents {
         match verdict {
             Verdict::Wait => SpanPoll::Pending,
             Verdict::BackOff => {
-                self.watch.polls_refused.add(1);
+                self.watch.pace.refuse();
+                self.pass.halted.store(true, Ordering::Relaxed);
                 SpanPoll::Pending
             }
             Verdict::Done | Verdict::Drop | Verdict::Quarantine => SpanPoll::Failed,
@@ -204,6 +237,65 @@ impl CudaEvents {
         // SAFETY: the pointer is to a live integer.
         let status = unsafe { (api.thread_exchange_stream_capture_mode)(&raw mut mode) };
         status.ok().map(|()| mode)
+    }
+
+    /// Gives the thread back the mode that it had. It is the application's, so
+    /// this is done after a quarantine too, but not where every call is over.
+    fn restore_mode(&self, outer: u32) {
+        if self.watch.is_over() {
+            return;
+        }
+        // Nothing that is documented lets the second try fail too.
+        let restored = self
+            .exchange_mode(outer)
+            .or_else(|_| self.exchange_mode(outer));
+        if let Err(status) = restored {
+            self.watch.quarantine(status);
+        }
+    }
+
+    /// The driver's name of a function, copied; `Nothing` where it could not be
+    /// asked for it.
+    ///
+    /// # Safety
+    /// The function is loaded.
+    pub(super) unsafe fn function_name(&self, function: u64) -> Known {
+        let Some(func_get_name) = self.api().func_get_name else {
+            return Known::Driver(None);
+        };
+        if self.watch.is_silent() {
+            return Known::Nothing;
+        }
+        // Nothing says that the call is safe beside a capture; in the relaxed
+        // mode nothing forbids it.
+        let outer = match self.exchange_mode(CAPTURE_MODE_RELAXED) {
+            Ok(outer) => outer,
+            Err(status) => {
+                self.note(status);
+                return Known::Nothing;
+            }
+        };
+        let mut name = std::ptr::null();
+        // SAFETY: promised by the caller; the pointer is to a live pointer.
+        let status = unsafe { func_get_name(&raw mut name, function as CUfunction) };
+        let known = match status {
+            Status::SUCCESS if !name.is_null() => {
+                // SAFETY: the driver gave a C string that is good while the
+                // function is loaded.
+                let name = unsafe { CStr::from_ptr(name) };
+                Known::Driver(Some(name.to_bytes().to_vec()))
+            }
+            // A function without a name harms nothing.
+            Status::ERROR_NOT_FOUND
+            | Status::ERROR_NOT_SUPPORTED
+            | Status::ERROR_FUNCTION_NOT_LOADED => Known::Driver(None),
+            status => match self.note(status) {
+                Verdict::Done | Verdict::Drop => Known::Driver(None),
+                Verdict::Wait | Verdict::BackOff | Verdict::Quarantine => Known::Nothing,
+            },
+        };
+        self.restore_mode(outer);
+        known
     }
 }
 
@@ -229,7 +321,7 @@ impl EventOps for CudaEvents {
         if !self.pass_begin() {
             return SpanPoll::Pending;
         }
-        let answer = self.read(slot, true);
+        let answer = self.read_timed(slot, true);
         self.pass_end();
         answer
     }
@@ -245,44 +337,51 @@ impl EventOps for CudaEvents {
             // Polls make no call then, and give up what they are asked about.
             return true;
         }
+        let Some(now) = self.watch.pace.begin_pass() else {
+            return false;
+        };
         match self.exchange_mode(CAPTURE_MODE_RELAXED) {
             Ok(outer) => {
-                self.outer_mode.store(outer, Ordering::Relaxed);
+                let pass = &self.pass;
+                pass.outer_mode.store(outer, Ordering::Relaxed);
+                pass.since_ns.store(now, Ordering::Relaxed);
+                pass.halted.store(false, Ordering::Relaxed);
                 true
             }
             Err(status) => {
-                self.note(status);
+                if self.note(status) != Verdict::Quarantine {
+                    self.watch.pace.refuse();
+                }
                 false
             }
         }
     }
 
+    /// Also where a poll quarantined the recorder.
     fn pass_end(&self) {
-        // Also where a poll quarantined the recorder: the thread's mode is the
-        // application's. In a child nothing may be called.
-        if !self.watch.is_child() {
-            let outer = self.outer_mode.swap(NO_MODE, Ordering::Relaxed);
-            if outer != NO_MODE {
-                let _ = self.exchange_mode(outer);
-            }
+        let outer = self.pass.outer_mode.swap(NO_MODE, Ordering::Relaxed);
+        if outer != NO_MODE {
+            self.restore_mode(outer);
         }
     }
 
     fn poll_first(&self, slot: usize) -> SpanPoll {
-        self.read(slot, true)
+        self.read_timed(slot, true)
     }
 
     fn poll_next(&self, slot: usize) -> SpanPoll {
-        self.read(slot, false)
+        self.read_timed(slot, false)
     }
 
     fn gap(&self, prev: usize, slot: usize) -> Option<u64> {
-        if self.watch.is_silent() {
+        if self.watch.is_silent() || self.pass.halted.load(Ordering::Relaxed) {
             return None;
         }
         let (prev, next) = (self.pairs.get(prev)?, self.pairs.get(slot)?);
         let (status, milliseconds) = self.elapsed(prev.end(), next.start());
-        if self.note(status) != Verdict::Done {
+        let asked = self.note(status);
+        if asked != Verdict::Done {
+            let _ = self.unread(asked);
             return None;
         }
         let gap = nanoseconds(milliseconds);
@@ -296,49 +395,11 @@ impl EventOps for CudaEvents {
 /// No bracket is open.
 const NO_MODE: u32 = u32::MAX;
 
-/// Whole nanoseconds of the driver's f32 milliseconds, rounded in f64; `None`
-/// for what is no duration.
-fn nanoseconds(milliseconds: f32) -> Option<u64> {
-    let valid = milliseconds.is_finite() && milliseconds >= 0.0;
-    valid.then(|| (f64::from(milliseconds) * 1e6).round() as u64)
-}
-
 impl fmt::Debug for CudaEvents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CudaEvents")
             .field("pairs", &self.pairs.len())
             .field("driver", &self.driver)
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::nanoseconds;
-
-    #[test]
-    fn milliseconds_become_whole_nanoseconds_or_nothing() {
-        assert_eq!(nanoseconds(0.0), Some(0));
-        assert_eq!(nanoseconds(0.055_709), Some(55_709));
-        assert_eq!(nanoseconds(-0.0), Some(0));
-        for invalid in [
-            -133.07,
-            f32::NAN,
-            f32::INFINITY,
-            f32::NEG_INFINITY,
-            -f32::MIN_POSITIVE,
-        ] {
-            assert_eq!(nanoseconds(invalid), None, "{invalid}");
-        }
-    }
-
-    #[test]
-    fn spans_under_8_ms_keep_every_nanosecond() {
-        for ns in (0..8_000_000u32).step_by(997) {
-            assert_eq!(
-                nanoseconds((f64::from(ns) / 1e6) as f32),
-                Some(u64::from(ns))
-            );
-        }
     }
 }

@@ -5,8 +5,8 @@
 //! Guards stay on their thread. A span that changes threads is a token, by the
 //! rings or by the functions of an installed recorder.
 
-use super::handles::{FuncRef, StreamRef};
-use super::recorder::{Shared, tag};
+use super::handles::{GraphRef, KernelRef, StreamRef};
+use super::recorder::{KERNEL, Shared, tag};
 use metrale_telemetry::Step;
 use metrale_telemetry::kernel::{SpanKey, SpanTag, SpanToken};
 use std::marker::PhantomData;
@@ -89,32 +89,40 @@ impl<'a> LaneGuard<'a> {
         self.tag.armed
     }
 
-    /// Begins a launch of `func` on the lane's stream. On a step that is not
+    /// Begins a launch of `kernel` on the lane's stream. On a step that is not
     /// armed nothing happens.
-    pub fn launch(&self, func: impl Into<FuncRef>) -> LaunchGuard<'_> {
-        self.begin(func, self.stream)
+    ///
+    /// At the first armed launch of a loaded function its name is asked of the
+    /// driver and copied; from then on an armed launch costs one look-up
+    /// without a lock.
+    pub fn launch<'f>(&self, kernel: impl Into<KernelRef<'f>>) -> LaunchGuard<'_> {
+        self.begin(kernel.into(), self.stream)
+    }
+
+    /// Begins a launch of a whole graph on the lane's stream: a row of its own,
+    /// as kernels inside a graph have none. On a step that is not armed nothing
+    /// happens.
+    pub fn graph(&self, graph: GraphRef) -> LaunchGuard<'_> {
+        self.begin(graph.into(), self.stream)
     }
 
     /// As [`launch`](Self::launch), on another stream.
-    pub fn launch_on<'b>(
+    pub fn launch_on<'b, 'f>(
         &'b self,
-        func: impl Into<FuncRef>,
+        kernel: impl Into<KernelRef<'f>>,
         stream: impl Into<StreamRef<'b>>,
     ) -> LaunchGuard<'b> {
-        self.begin(func, stream.into())
+        self.begin(kernel.into(), stream.into())
     }
 
-    fn begin<'b>(&'b self, func: impl Into<FuncRef>, stream: StreamRef<'b>) -> LaunchGuard<'b> {
-        let func = func.into().handle();
-        let key = SpanKey::Kernel(func);
+    fn begin<'b>(&'b self, kernel: KernelRef<'_>, stream: StreamRef<'b>) -> LaunchGuard<'b> {
         let token = if self.tag.armed {
-            self.shared.begin(key, self.tag, stream)
+            self.shared.begin_launch(kernel, self.tag, stream)
         } else {
             None
         };
         LaunchGuard {
             shared: self.shared,
-            key,
             stream,
             token,
             not_send: PhantomData,
@@ -131,7 +139,7 @@ impl Drop for LaneGuard<'_> {
     }
 }
 
-/// A kernel launch.
+/// A launch of a kernel or a graph.
 ///
 /// ```compile_fail
 /// fn assert_send<T: Send>() {}
@@ -140,7 +148,6 @@ impl Drop for LaneGuard<'_> {
 #[must_use = "the launch ends when its guard goes"]
 pub struct LaunchGuard<'a> {
     shared: &'a Shared,
-    key: SpanKey,
     stream: StreamRef<'a>,
     token: Option<SpanToken>,
     not_send: NotSend,
@@ -156,7 +163,7 @@ impl LaunchGuard<'_> {
     /// Gives the span up: the launch failed.
     pub fn cancel(mut self) {
         if let Some(token) = self.token.take() {
-            self.shared.cancel(self.key, token);
+            self.shared.cancel(KERNEL, token);
         }
     }
 }
@@ -164,7 +171,7 @@ impl LaunchGuard<'_> {
 impl Drop for LaunchGuard<'_> {
     fn drop(&mut self) {
         if let Some(token) = self.token {
-            self.shared.end(self.key, token, self.stream);
+            self.shared.end(KERNEL, token, self.stream);
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Streams and functions, as cudarc's objects or as raw handles.
+//! Streams, functions and graphs, as cudarc's objects or as raw handles.
 
 use std::marker::PhantomData;
 
@@ -30,15 +30,34 @@ impl StreamRef<'_> {
         }
     }
 
-    pub(super) const fn handle(self) -> u64 {
-        self.handle
+    /// As [`from_raw`](Self::from_raw), of the raw `CUcontext` `context`. A
+    /// recorder of another context refuses it without asking the driver, which
+    /// otherwise has to.
+    ///
+    /// # Safety
+    /// As for [`from_raw`](Self::from_raw), and the stream is of that context.
+    #[must_use]
+    pub const unsafe fn from_raw_of(handle: u64, context: u64) -> Self {
+        Self {
+            handle,
+            context,
+            lives: PhantomData,
+        }
     }
 
-    /// Whether the stream may belong to `context`.
-    pub(super) const fn may_be_of(self, context: u64) -> bool {
-        self.context == 0 || self.context == context
+    /// The handle for a recorder of `context`; [`FOREIGN`] if the stream is
+    /// known to be of another one.
+    pub(super) const fn handle_in(self, context: u64) -> u64 {
+        if self.context == 0 || self.context == context {
+            self.handle
+        } else {
+            FOREIGN
+        }
     }
 }
+
+/// Stands for a stream of another context. It is never given to the driver.
+pub(super) const FOREIGN: u64 = u64::MAX;
 
 /// A kernel function, by its handle. The handle only names the kernel; it is
 /// never given to the driver.
@@ -60,9 +79,76 @@ impl FuncRef {
     }
 }
 
+/// What a launch is of: a function or a graph. It is made from a [`FuncRef`], a
+/// [`GraphRef`] or cudarc's `CudaFunction`.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelRef<'a> {
+    handle: u64,
+    /// The function is loaded for as long as the value is used.
+    is_loaded: bool,
+    lives: PhantomData<&'a ()>,
+}
+
+impl KernelRef<'_> {
+    /// A function by its raw `CUfunction`, whose name may be asked of the
+    /// driver.
+    ///
+    /// # Safety
+    /// The function is loaded for as long as the value is used.
+    #[must_use]
+    pub const unsafe fn from_raw(handle: u64) -> Self {
+        Self {
+            handle,
+            is_loaded: true,
+            lives: PhantomData,
+        }
+    }
+
+    pub(super) const fn handle(self) -> u64 {
+        self.handle
+    }
+
+    pub(super) const fn is_loaded(self) -> bool {
+        self.is_loaded
+    }
+}
+
+impl From<FuncRef> for KernelRef<'_> {
+    fn from(function: FuncRef) -> Self {
+        Self {
+            handle: function.0,
+            is_loaded: false,
+            lives: PhantomData,
+        }
+    }
+}
+
+/// A graph of the application, which
+/// [`Recorder::graph`](super::Recorder::graph) numbers by name. It says nothing
+/// about the driver's graph objects: these come and go, and a graph made anew
+/// keeps its row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GraphRef(pub(super) u64);
+
+impl GraphRef {
+    /// The number of the graph's row, as
+    /// [`KernelTime::func`](metrale_telemetry::kernel::KernelTime) gives it
+    /// back; 0 where there was no room for the name. No handle is like it.
+    #[must_use]
+    pub const fn row(self) -> u64 {
+        self.0
+    }
+}
+
+impl From<GraphRef> for KernelRef<'_> {
+    fn from(graph: GraphRef) -> Self {
+        FuncRef(graph.0).into()
+    }
+}
+
 #[cfg(feature = "cudarc")]
 mod of_cudarc {
-    use super::{FuncRef, StreamRef};
+    use super::{FuncRef, KernelRef, StreamRef};
     use cudarc::driver::{CudaFunction, CudaStream};
     use std::marker::PhantomData;
     use std::sync::Arc;
@@ -82,6 +168,17 @@ mod of_cudarc {
     impl<'a> From<&'a Arc<CudaStream>> for StreamRef<'a> {
         fn from(stream: &'a Arc<CudaStream>) -> Self {
             Self::from(&**stream)
+        }
+    }
+
+    impl<'a> From<&'a CudaFunction> for KernelRef<'a> {
+        fn from(function: &'a CudaFunction) -> Self {
+            // The function keeps its module loaded.
+            Self {
+                handle: function.cu_function() as u64,
+                is_loaded: true,
+                lives: PhantomData,
+            }
         }
     }
 

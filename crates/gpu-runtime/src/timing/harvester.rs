@@ -12,17 +12,22 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Harvest {
     /// A thread of the recorder, at this interval. A poll that blocks in the
-    /// driver holds up nobody else.
+    /// driver holds up nobody else: right for a server.
     OwnThread(Duration),
     /// The application, by [`Recorder::harvest`](super::Recorder::harvest),
-    /// best at the begin of a step.
+    /// best at the begin of a step. Its thread then waits where a poll blocks
+    /// in the driver: right where no thread may be started, or where a harvest
+    /// has to come at a known moment.
     Explicit,
 }
+
+/// A hundred times a second.
+pub(super) const DEFAULT_INTERVAL: Duration = Duration::from_millis(10);
 
 impl Default for Harvest {
     /// The recorder's own thread, a hundred times a second.
     fn default() -> Self {
-        Harvest::OwnThread(Duration::from_millis(10))
+        Harvest::OwnThread(DEFAULT_INTERVAL)
     }
 }
 
@@ -44,9 +49,17 @@ impl Harvester {
         let thread = std::thread::Builder::new()
             .name("metrale-harvest".into())
             .spawn(move || {
-                shared.enter_context();
+                if let Some(_busy) = shared.watch.busy() {
+                    shared.enter_context();
+                }
                 while !stopped.load(Ordering::Relaxed) {
+                    let Some(busy) = shared.watch.busy() else {
+                        // The process exits. What is shared outlives it.
+                        std::mem::forget(shared);
+                        return;
+                    };
                     shared.harvest();
+                    drop(busy);
                     std::thread::park_timeout(interval);
                 }
             })?;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether a recorder may call the driver, and what it met there.
 
-use super::fork;
+use super::pace::Pace;
+use super::process;
 use metrale_gpu_sys::cuda::Status;
 use metrale_telemetry::instrument::Counter;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
-/// How a recorder gets on with the driver.
+/// How a recorder gets on with the driver. Counts are since it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {
@@ -14,9 +16,19 @@ pub struct Health {
     pub quarantined: Option<Status>,
     /// Polls that the driver did not allow; their spans are kept.
     pub polls_refused: u64,
+    /// Polls that took over a millisecond, each of which halved the rate.
+    pub slow_polls: u64,
+    /// How often three polls over 100 ms stopped polling for ten seconds.
+    pub polling_stops: u64,
+    /// Harvests that polled nothing, because polls were slow or refused.
+    pub harvests_skipped: u64,
+    /// The least time between two harvests now; zero at the full rate.
+    pub harvest_interval: Duration,
     /// Times that were negative, infinite or not a number: failed spans, and
     /// gaps left out.
     pub invalid_times: u64,
+    /// Names of kernels and graphs that found no room, or were too long.
+    pub names_lost: u64,
 }
 
 /// Shared by the pools of one recorder.
@@ -26,26 +38,29 @@ pub(super) struct Watch {
     cause: AtomicU32,
     closed: AtomicBool,
     born: u32,
-    pub(super) polls_refused: Counter,
+    pub(super) pace: Pace,
     pub(super) invalid_times: Counter,
 }
 
 impl Watch {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(pace: Pace) -> Self {
         Self {
             cause: AtomicU32::new(0),
             closed: AtomicBool::new(false),
-            born: fork::generation(),
-            polls_refused: Counter::new(),
+            born: process::generation(),
+            pace,
             invalid_times: Counter::new(),
         }
     }
 
-    /// Whether no driver call may be made: quarantined, closed, or a child.
+    /// Whether no driver call may be made: quarantined, closed, a child, or at
+    /// exit.
     pub(super) fn is_silent(&self) -> bool {
+        self.is_quarantined() || self.closed.load(Ordering::Relaxed) || self.is_over()
+    }
+
+    pub(super) fn is_quarantined(&self) -> bool {
         self.cause.load(Ordering::Relaxed) != 0
-            || self.closed.load(Ordering::Relaxed)
-            || fork::is_child_of(self.born)
     }
 
     /// Stops the recorder; the first cause is kept.
@@ -59,16 +74,29 @@ impl Watch {
         self.closed.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn is_child(&self) -> bool {
-        fork::is_child_of(self.born)
+    /// Whether this is a forked child, or the process exits: every handle is
+    /// to be leaked.
+    pub(super) fn is_over(&self) -> bool {
+        process::is_over(self.born)
     }
 
-    pub(super) fn health(&self) -> Health {
+    /// Held by a thread of ours while it may call the driver; `None` where it
+    /// may not.
+    pub(super) fn busy(&self) -> Option<process::Busy> {
+        process::busy(self.born)
+    }
+
+    pub(super) fn health(&self, names_lost: u64) -> Health {
         let cause = self.cause.load(Ordering::Relaxed);
         Health {
             quarantined: (cause != 0).then_some(Status(cause)),
-            polls_refused: self.polls_refused.get(),
+            polls_refused: self.pace.refused.get(),
+            slow_polls: self.pace.slow_polls.get(),
+            polling_stops: self.pace.stops.get(),
+            harvests_skipped: self.pace.rounds_skipped.get(),
+            harvest_interval: Duration::from_nanos(self.pace.interval_ns()),
             invalid_times: self.invalid_times.get(),
+            names_lost,
         }
     }
 }

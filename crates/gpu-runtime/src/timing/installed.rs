@@ -5,7 +5,7 @@
 //! A step begins with the first lane that does not come after the one before
 //! it in the order of [`LANES`]. Before [`install`] every function does nothing.
 
-use super::handles::{FuncRef, StreamRef};
+use super::handles::{KernelRef, StreamRef};
 use super::recorder::Recorder;
 use metrale_telemetry::Step;
 use metrale_telemetry::kernel::{LANES, SpanToken};
@@ -115,17 +115,17 @@ pub fn lane_end<'a>(lane: usize, stream: impl Into<StreamRef<'a>>) {
     }
 }
 
-/// Begins a launch of `func` on `stream`, in the lane begun last. `None` where
-/// the step is not armed, or no span can be had.
-pub fn launch_begin<'a>(
-    func: impl Into<FuncRef>,
+/// Begins a launch of a kernel or a graph on `stream`, in the lane begun last.
+/// `None` where the step is not armed, or no span can be had.
+pub fn launch_begin<'a, 'f>(
+    kernel: impl Into<KernelRef<'f>>,
     stream: impl Into<StreamRef<'a>>,
 ) -> Option<SpanToken> {
     let installed = INSTALLED.get()?;
     let lane = installed.lane.load(Ordering::Relaxed);
     installed
         .recorder
-        .begin_launch(installed.step(), lane, func, stream)
+        .begin_launch(installed.step(), lane, kernel, stream)
 }
 
 /// Ends a launch on `stream`.

@@ -4,8 +4,10 @@
 
 use super::error::InstallError;
 use super::events::CudaEvents;
-use super::harvester::{Harvest, Harvester};
+use super::harvester::{DEFAULT_INTERVAL, Harvest, Harvester};
 use super::health::Watch;
+use super::names::Names;
+use super::pace::Pace;
 use super::recorder::{Recorder, RecorderConfig, Shared};
 use metrale_gpu_sys::cuda::{CUcontext, Driver};
 use metrale_telemetry::Telemetry;
@@ -57,6 +59,7 @@ impl Making {
         let pools = unsafe { self.pools() };
         pop(&self.driver);
         let (watch, lanes, kernels) = pools?;
+        let context_id = context_id(&self.driver, self.context);
         let Self {
             driver,
             context,
@@ -73,9 +76,11 @@ impl Making {
             telemetry,
             driver,
             context,
+            context_id,
             watch,
             lanes: ring(lanes, config.lane_slots).gaps(true).build(),
             kernels: ring(kernels, config.kernel_slots).build(),
+            names: Names::new(),
             label: config.label,
             #[cfg(feature = "cudarc")]
             _owner: self.owner,
@@ -99,7 +104,12 @@ impl Making {
     /// # Safety
     /// The context is live and current on this thread.
     unsafe fn pools(&self) -> Result<(Arc<Watch>, CudaEvents, CudaEvents), InstallError> {
-        let watch = Arc::new(Watch::new());
+        let interval = match self.config.harvest {
+            Harvest::OwnThread(interval) => interval,
+            Harvest::Explicit => DEFAULT_INTERVAL,
+        };
+        let full_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
+        let watch = Arc::new(Watch::new(Pace::new(self.config.clock, full_ns)));
         let refuse_legacy = self.config.refuse_legacy_streams;
         let pool = |slots| {
             let (driver, watch) = (Arc::clone(&self.driver), Arc::clone(&watch));
@@ -126,6 +136,17 @@ pub(super) fn push(driver: &Driver, context: u64) -> Result<(), InstallError> {
     status
         .ok()
         .map_err(|status| InstallError::Context { status })
+}
+
+/// The context's number, unique for the life of the process; `None` where the
+/// driver cannot tell. A context that was reset may come back under its old
+/// handle, but never under its old number.
+pub(super) fn context_id(driver: &Driver, context: u64) -> Option<u64> {
+    let get_id = driver.api().ctx_get_id?;
+    let mut id = 0;
+    // SAFETY: a live context, as for `push`, and a pointer to a live integer.
+    let status = unsafe { get_id(context as CUcontext, &raw mut id) };
+    status.is_success().then_some(id)
 }
 
 /// Undoes [`push`].

@@ -5,26 +5,33 @@
 //! A recorder belongs to one context. A process with several GPUs has one for
 //! each, with a label of its own.
 
+mod demangle;
+mod elapsed;
 mod error;
 mod events;
-mod fork;
 mod guards;
 mod handles;
 mod harvester;
 mod health;
 mod installed;
 mod making;
+mod names;
+mod naming;
+mod pace;
+mod process;
 mod recorder;
 mod verdict;
 
+pub use demangle::demangle;
 pub use error::InstallError;
 pub use events::CudaEvents;
 pub use guards::{LaneGuard, LaunchGuard, StepGuard};
-pub use handles::{FuncRef, StreamRef};
+pub use handles::{FuncRef, GraphRef, KernelRef, StreamRef};
 pub use harvester::Harvest;
 pub use health::Health;
 pub use installed::{
     AlreadyInstalled, harvest, install, installed, lane_begin, lane_end, launch_begin, launch_end,
 };
 pub use metrale_gpu_sys::cuda::{Driver, DriverError, Origin, Status};
+pub use naming::NamedKernel;
 pub use recorder::{LANE_SLOTS, Recorder, RecorderConfig, SPAN_SLOTS};

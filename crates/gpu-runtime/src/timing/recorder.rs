@@ -4,10 +4,11 @@
 use super::error::InstallError;
 use super::events::CudaEvents;
 use super::guards::StepGuard;
-use super::handles::{FuncRef, StreamRef};
+use super::handles::{KernelRef, StreamRef};
 use super::harvester::{Harvest, Harvester};
 use super::health::{Health, Watch};
-use super::making::{Making, pop, push};
+use super::making::{Making, context_id, pop, push};
+use super::names::Names;
 use metrale_gpu_sys::cuda::Driver;
 use metrale_telemetry::clock::{Clock, monotonic_ns};
 use metrale_telemetry::kernel::{Ledger, SpanKey, SpanRing, SpanTag, SpanToken};
@@ -25,7 +26,7 @@ pub const LANE_SLOTS: usize = 1024;
 
 /// Any key of a ring names that ring.
 const LANE: SpanKey = SpanKey::Lane(0);
-const KERNEL: SpanKey = SpanKey::Kernel(0);
+pub(super) const KERNEL: SpanKey = SpanKey::Kernel(0);
 
 pub(super) fn tag(step: Step, lane: usize) -> SpanTag {
     SpanTag {
@@ -74,9 +75,13 @@ pub(super) struct Shared {
     pub(super) telemetry: &'static Telemetry,
     pub(super) driver: Arc<Driver>,
     pub(super) context: u64,
+    /// Tells the context from a later one with the same handle, where the
+    /// driver can.
+    pub(super) context_id: Option<u64>,
     pub(super) watch: Arc<Watch>,
     pub(super) lanes: SpanRing<CudaEvents>,
     pub(super) kernels: SpanRing<CudaEvents>,
+    pub(super) names: Names,
     pub(super) label: String,
     /// Keeps the context of a cudarc recorder alive.
     #[cfg(feature = "cudarc")]
@@ -155,18 +160,19 @@ impl Recorder {
         self.shared.cancel(LANE, token);
     }
 
-    /// Begins a launch in a lane of `step` as a token. `None`: the step is not
-    /// armed, or no span can be had.
-    pub fn begin_launch<'a>(
+    /// Begins a launch of a kernel or a graph in a lane of `step` as a token.
+    /// `None`: the step is not armed, or no span can be had. See
+    /// [`LaneGuard::launch`](super::LaneGuard::launch) for what it costs.
+    pub fn begin_launch<'a, 'f>(
         &self,
         step: Step,
         lane: usize,
-        func: impl Into<FuncRef>,
+        kernel: impl Into<KernelRef<'f>>,
         stream: impl Into<StreamRef<'a>>,
     ) -> Option<SpanToken> {
-        let key = SpanKey::Kernel(func.into().handle());
         if step.armed {
-            self.shared.begin(key, tag(step, lane), stream.into())
+            let tag = tag(step, lane);
+            self.shared.begin_launch(kernel.into(), tag, stream.into())
         } else {
             None
         }
@@ -183,7 +189,9 @@ impl Recorder {
     }
 
     /// Lands what the GPU has finished, and returns how many spans that were.
-    /// It never waits for the GPU, but a poll may block inside the driver.
+    /// It never waits for the GPU, but a poll may block inside the driver. Where
+    /// polls are slow or refused, some calls poll nothing and return 0
+    /// ([`Health::harvests_skipped`]).
     pub fn harvest(&self) -> usize {
         self.shared.harvest()
     }
@@ -209,7 +217,7 @@ impl Recorder {
     /// Whether the recorder may call the driver, and what it met there.
     #[must_use]
     pub fn health(&self) -> Health {
-        self.shared.watch.health()
+        self.shared.watch.health(self.shared.names.lost())
     }
 
     /// What became of the lane spans.
@@ -224,44 +232,58 @@ impl Recorder {
         self.shared.kernels.ledger()
     }
 
-    /// Stops measuring and destroys the events. Where the harvest thread hangs
-    /// in the driver, or this is a forked child, they are leaked.
+    /// Stops measuring and destroys the events. They are leaked where the
+    /// harvest thread hangs in the driver, after a quarantine, once the context
+    /// was reset, at exit and in a forked child.
     pub fn close(mut self) {
-        self.shared.watch.close();
-        let stopped = self.harvester.take().is_none_or(Harvester::stop);
-        if !stopped || self.shared.watch.is_child() {
-            return;
-        }
+        let is_quarantined = self.shared.watch.is_quarantined();
+        let is_alone = self.stop();
         let shared = &self.shared;
-        if push(&shared.driver, shared.context).is_err() {
+        if !is_alone || is_quarantined || push(&shared.driver, shared.context).is_err() {
             return;
         }
-        for ring in [&shared.lanes, &shared.kernels] {
-            // SAFETY: the context was just made current; guards borrow the
-            // recorder, and its thread has ended: nobody uses the pool.
-            unsafe { ring.ops().destroy() };
+        if context_id(&shared.driver, shared.context) == shared.context_id {
+            for ring in [&shared.lanes, &shared.kernels] {
+                // SAFETY: the context was just made current; guards borrow the
+                // recorder, and its thread has ended: nobody uses the pool.
+                unsafe { ring.ops().destroy() };
+            }
         }
         pop(&shared.driver);
+    }
+
+    /// Stops measuring; whether nobody else uses the pools now.
+    fn stop(&mut self) -> bool {
+        self.shared.watch.close();
+        let harvester = self.harvester.take();
+        if self.shared.watch.is_over() {
+            // The thread was not forked, or runs on until the exit is done: it
+            // must not be joined. Nor may what is shared be dropped: the last
+            // owner of a context calls the driver.
+            std::mem::forget(harvester);
+            std::mem::forget(Arc::clone(&self.shared));
+            return false;
+        }
+        harvester.is_none_or(Harvester::stop)
     }
 }
 
 impl Drop for Recorder {
     /// Stops the harvest thread and leaks the events: destroying can block.
     fn drop(&mut self) {
-        self.shared.watch.close();
-        if !self.shared.watch.is_child() {
-            let _ = self.harvester.take().is_none_or(Harvester::stop);
-        } else if let Some(harvester) = self.harvester.take() {
-            // The thread was not forked; its handle must not be joined.
-            std::mem::forget(harvester);
-        }
+        let _ = self.stop();
     }
 }
 
 impl Shared {
     pub(super) fn harvest(&self) -> usize {
+        let Some(round) = self.watch.pace.begin_round() else {
+            return 0;
+        };
         let instruments = self.telemetry.instruments();
-        self.lanes.harvest(instruments) + self.kernels.harvest(instruments)
+        let landed = self.lanes.harvest(instruments) + self.kernels.harvest(instruments);
+        self.watch.pace.end_round(&round);
+        landed
     }
 
     /// Makes the context current on a thread of our own, for good.
@@ -281,17 +303,32 @@ impl Shared {
         if self.telemetry.level() != Level::Kernel {
             return None;
         }
-        let ring = self.ring(key);
-        if !stream.may_be_of(self.context) {
-            ring.refuse();
+        let stream = stream.handle_in(self.context);
+        self.ring(key)
+            .begin_into(key, tag, stream, self.telemetry.instruments())
+    }
+
+    /// As [`begin`](Self::begin), for a launch on an armed step.
+    pub(super) fn begin_launch(
+        &self,
+        kernel: KernelRef<'_>,
+        tag: SpanTag,
+        stream: StreamRef<'_>,
+    ) -> Option<SpanToken> {
+        if self.telemetry.level() != Level::Kernel {
             return None;
         }
-        ring.begin_into(key, tag, stream.handle(), self.telemetry.instruments())
+        let row = match self.names.row(kernel) {
+            Some(row) => row,
+            None => self.meet(kernel, stream)?,
+        };
+        self.begin(SpanKey::Kernel(row), tag, stream)
     }
 
     pub(super) fn end(&self, key: SpanKey, token: SpanToken, stream: StreamRef<'_>) {
+        let stream = stream.handle_in(self.context);
         self.ring(key)
-            .end(token, stream.handle(), self.telemetry.instruments());
+            .end(token, stream, self.telemetry.instruments());
     }
 
     pub(super) fn cancel(&self, key: SpanKey, token: SpanToken) {

@@ -35,6 +35,8 @@ pub(super) fn verdict(status: Status) -> Verdict {
         | Status::ERROR_STREAM_CAPTURE_WRONG_THREAD
         // Inside a host function of the application.
         | Status::ERROR_NOT_PERMITTED
+        // Memory may be free again later; the context is well.
+        | Status::ERROR_OUT_OF_MEMORY
         // No context is current on this thread.
         | Status::ERROR_INVALID_CONTEXT => Verdict::BackOff,
         // This pair, or this stream.
@@ -56,7 +58,7 @@ mod tests {
             let expected = match status.0 {
                 0 => Verdict::Done,
                 600 => Verdict::Wait,
-                900..=906 | 908 | 800 | 201 => Verdict::BackOff,
+                900..=906 | 908 | 800 | 201 | 2 => Verdict::BackOff,
                 1 | 400 | 907 | 917 => Verdict::Drop,
                 _ => Verdict::Quarantine,
             };

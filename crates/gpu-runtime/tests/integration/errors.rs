@@ -1,21 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the recorder makes of a driver that fails.
 
-use super::rig::{App, all_calls, calls, config, cu, func, stream};
+use super::rig::{App, all_calls, calls, config, fail, func, stream};
 use metrale_gpu_runtime::timing::{DriverError, InstallError, RecorderConfig, Status};
-use metrale_gpu_sim::control::{self, Fault};
+use metrale_gpu_sim::control;
 use metrale_telemetry::kernel::LANE_DECODE;
-
-fn fail(call: &str, status: Status, skip_first: u64) {
-    let fault = Fault {
-        call,
-        status,
-        skip_first,
-        count: u64::MAX,
-        this_thread_only: false,
-    };
-    control::fault(fault).unwrap();
-}
 
 #[test]
 fn a_fatal_error_quarantines_and_the_application_sees_its_own_error() {
@@ -64,24 +53,6 @@ fn a_fatal_error_quarantines_and_the_application_sees_its_own_error() {
 }
 
 #[test]
-fn refused_polls_keep_their_spans_and_heal() {
-    let app = App::new();
-    let recorder = app.recorder();
-    drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
-    for status in [
-        Status::ERROR_STREAM_CAPTURE_UNSUPPORTED,
-        Status::ERROR_INVALID_CONTEXT,
-    ] {
-        fail("cuEventQuery", status, 0);
-        assert_eq!(recorder.harvest(), 0);
-        control::clear_faults();
-    }
-    assert_eq!(recorder.health().polls_refused, 2);
-    assert_eq!(recorder.health().quarantined, None);
-    assert_eq!(recorder.harvest(), 1);
-}
-
-#[test]
 fn a_span_that_cannot_be_read_is_failed_alone() {
     let app = App::new();
     let recorder = app.recorder();
@@ -107,21 +78,6 @@ fn records_that_fail_are_counted() {
     let ledger = recorder.lane_ledger();
     assert_eq!((ledger.begun, ledger.failed, ledger.in_flight), (2, 2, 0));
     assert_eq!(recorder.health().quarantined, None);
-}
-
-#[test]
-fn an_old_driver_is_read_by_the_old_function() {
-    let app = App::new();
-    control::hide_newer_than(11_040);
-    control::set_driver_version(11_040);
-    let recorder = app.recorder();
-    assert_eq!(recorder.driver().version(), 11_040);
-    drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
-    assert_eq!(recorder.harvest(), 1);
-    assert_eq!(
-        (calls("cuEventElapsedTime"), calls("cuEventElapsedTime_v2")),
-        (1, 0)
-    );
 }
 
 #[test]
@@ -190,16 +146,4 @@ fn nothing_is_initialised_for_an_application_that_did_not() {
     };
     assert_eq!(status, Status::ERROR_NOT_INITIALIZED);
     assert_eq!(calls("cuInit"), 0);
-}
-
-#[test]
-fn a_default_stream_of_another_context_is_refused() {
-    let app = App::new();
-    let recorder = app.recorder();
-    assert!(cu!("cuCtxSetCurrent", 0 => u64).is_success());
-    for default in [0, 1, 2] {
-        drop(recorder.step().lane(LANE_DECODE, stream(default)));
-    }
-    assert_eq!(recorder.lane_ledger().refused, 3);
-    assert_eq!(recorder.health().quarantined, None);
 }

@@ -6,5 +6,7 @@ mod capture;
 mod errors;
 mod held;
 mod installed;
+mod matrix;
+mod races;
 mod rig;
 mod spans;

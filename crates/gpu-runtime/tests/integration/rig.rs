@@ -2,7 +2,7 @@
 //! An application on the simulated driver: its own calls, and a recorder.
 
 use metrale_gpu_runtime::timing::{
-    Driver, FuncRef, Harvest, InstallError, Recorder, RecorderConfig, Status, StreamRef,
+    Driver, FuncRef, Harvest, InstallError, KernelRef, Recorder, RecorderConfig, Status, StreamRef,
 };
 use metrale_gpu_sim::control;
 use metrale_telemetry::{Telemetry, TelemetryConfig};
@@ -38,6 +38,7 @@ pub(crate) use cu;
 pub(crate) struct App {
     pub(crate) context: u64,
     pub(crate) stream: u64,
+    pub(crate) module: u64,
     pub(crate) spin: u64,
     pub(crate) other: u64,
     _alone: metrale_gpu_sim::Exclusive,
@@ -45,27 +46,25 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn new() -> Self {
+        Self::with_devices(1)
+    }
+
+    /// On the first of so many devices.
+    pub(crate) fn with_devices(devices: u32) -> Self {
         let alone = metrale_gpu_sim::exclusive();
+        control::set_device_count(devices);
         assert_eq!(cu!("cuInit", 0 => c_uint), Status::SUCCESS);
         let mut context = 0u64;
         let retained = cu!("cuDevicePrimaryCtxRetain", &raw mut context => *mut u64, 0 => c_int);
         assert_eq!(retained, Status::SUCCESS);
         assert_eq!(cu!("cuCtxSetCurrent", context => u64), Status::SUCCESS);
-        let mut module = 0u64;
-        let text = format!("{PTX}\0");
-        let loaded =
-            cu!("cuModuleLoadData", &raw mut module => *mut u64, text.as_ptr() => *const u8);
-        assert_eq!(loaded, Status::SUCCESS);
-        let function = |name: &std::ffi::CStr| {
-            let mut function = 0u64;
-            let found = cu!("cuModuleGetFunction", &raw mut function => *mut u64, module => u64, name.as_ptr() => *const c_char);
-            assert_eq!(found, Status::SUCCESS);
-            function
-        };
+        let module = load_module(PTX);
+        let function = |name: &std::ffi::CStr| function(module, name);
         let (spin, other) = (function(c"spin"), function(c"other"));
         let mut app = Self {
             context,
             stream: 0,
+            module,
             spin,
             other,
             _alone: alone,
@@ -76,10 +75,36 @@ impl App {
 
     /// A non-blocking stream.
     pub(crate) fn new_stream(&self) -> u64 {
-        let mut stream = 0u64;
-        let made = cu!("cuStreamCreate", &raw mut stream => *mut u64, 1 => c_uint);
+        new_stream(1)
+    }
+
+    /// A stream that waits for the legacy one, and the legacy one for it.
+    pub(crate) fn new_blocking_stream(&self) -> u64 {
+        new_stream(0)
+    }
+
+    pub(crate) fn destroy_stream(&self, stream: u64) {
+        let gone = cu!("cuStreamDestroy_v2", stream => u64);
+        assert_eq!(gone, Status::SUCCESS);
+    }
+
+    /// A graph of one kernel, instantiated.
+    pub(crate) fn graph_exec(&self, duration_ns: u64) -> u64 {
+        let stream = self.new_stream();
+        self.begin_capture(stream, THREAD_LOCAL);
+        assert!(self.launch(self.spin, stream, duration_ns).is_success());
+        let (mut graph, mut exec) = (0u64, 0u64);
+        let ended = cu!("cuStreamEndCapture", stream => u64, &raw mut graph => *mut u64);
+        assert_eq!(ended, Status::SUCCESS);
+        let made =
+            cu!("cuGraphInstantiateWithFlags", &raw mut exec => *mut u64, graph => u64, 0 => u64);
         assert_eq!(made, Status::SUCCESS);
-        stream
+        self.destroy_stream(stream);
+        exec
+    }
+
+    pub(crate) fn launch_graph(&self, exec: u64, stream: u64) -> Status {
+        cu!("cuGraphLaunch", exec => u64, stream => u64)
     }
 
     pub(crate) fn launch(&self, function: u64, stream: u64, duration_ns: u64) -> Status {
@@ -112,10 +137,16 @@ impl App {
 
     /// The calling thread's capture mode.
     pub(crate) fn thread_mode(&self) -> u32 {
-        let mut mode = RELAXED;
-        let _ = cu!("cuThreadExchangeStreamCaptureMode", &raw mut mode => *mut u32);
-        let mut back = mode;
-        let _ = cu!("cuThreadExchangeStreamCaptureMode", &raw mut back => *mut u32);
+        let mode = self.set_thread_mode(RELAXED);
+        self.set_thread_mode(mode);
+        mode
+    }
+
+    /// Puts the calling thread into a capture mode; the one it had.
+    pub(crate) fn set_thread_mode(&self, mode: u32) -> u32 {
+        let mut mode = mode;
+        let status = cu!("cuThreadExchangeStreamCaptureMode", &raw mut mode => *mut u32);
+        assert_eq!(status, Status::SUCCESS);
         mode
     }
 
@@ -130,6 +161,58 @@ impl App {
         // SAFETY: the context lives as long as the application, which outlives
         // the recorder in every test.
         unsafe { Recorder::from_raw(driver(), self.context, telemetry(), config) }
+    }
+}
+
+fn new_stream(flags: c_uint) -> u64 {
+    let mut stream = 0u64;
+    let made = cu!("cuStreamCreate", &raw mut stream => *mut u64, flags => c_uint);
+    assert_eq!(made, Status::SUCCESS);
+    stream
+}
+
+/// Loads a module of PTX text into the current context.
+pub(crate) fn load_module(ptx: &str) -> u64 {
+    let (mut module, text) = (0u64, format!("{ptx}\0"));
+    let loaded = cu!("cuModuleLoadData", &raw mut module => *mut u64, text.as_ptr() => *const u8);
+    assert_eq!(loaded, Status::SUCCESS);
+    module
+}
+
+pub(crate) fn unload_module(module: u64) {
+    let unloaded = cu!("cuModuleUnload", module => u64);
+    assert_eq!(unloaded, Status::SUCCESS);
+}
+
+pub(crate) fn function(module: u64, name: &std::ffi::CStr) -> u64 {
+    let mut function = 0u64;
+    let found = cu!("cuModuleGetFunction", &raw mut function => *mut u64, module => u64, name.as_ptr() => *const c_char);
+    assert_eq!(found, Status::SUCCESS);
+    function
+}
+
+/// The next calls of that name, after `skip_first`, return `status` and do
+/// nothing else.
+pub(crate) fn fail_some(call: &str, status: Status, skip_first: u64, count: u64) {
+    let fault = control::Fault {
+        call,
+        status,
+        skip_first,
+        count,
+        this_thread_only: false,
+    };
+    control::fault(fault).unwrap();
+}
+
+/// As [`fail_some`], for all later calls.
+pub(crate) fn fail(call: &str, status: Status, skip_first: u64) {
+    fail_some(call, status, skip_first, u64::MAX);
+}
+
+/// Waits until so many calls of that name hang.
+pub(crate) fn wait_until_hung(call: &str, calls: u64) {
+    while control::hung_calls(call).unwrap() < calls {
+        std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }
 
@@ -171,6 +254,12 @@ pub(crate) fn stream(handle: u64) -> StreamRef<'static> {
 
 pub(crate) fn func(handle: u64) -> FuncRef {
     FuncRef::from_raw(handle)
+}
+
+/// A function that is loaded while a test uses it.
+pub(crate) fn loaded(handle: u64) -> KernelRef<'static> {
+    // SAFETY: tests unload a function's module after its last launch.
+    unsafe { KernelRef::from_raw(handle) }
 }
 
 pub(crate) fn calls(name: &str) -> u64 {

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The recorder's side of names: kernels are met at their first armed launch,
+//! named and forgotten by the application, and listed with their names.
+
+use super::handles::{FuncRef, GraphRef, KernelRef, StreamRef};
+use super::names::{Known, Name};
+use super::recorder::{Recorder, Shared};
+use metrale_telemetry::kernel::EventOps;
+use std::sync::Arc;
+
+/// GPU time of one kernel or graph, with its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NamedKernel {
+    /// The row, as [`KernelTime::func`](metrale_telemetry::kernel::KernelTime)
+    /// gives it: the function's handle, or a number with the top bit set for a
+    /// graph and for a handle that was forgotten and used again.
+    pub func: u64,
+    /// The application's name, else the driver's: whole, and mangled where the
+    /// driver's is. `None` where nobody gave one. See
+    /// [`demangle`](super::demangle()) for people.
+    pub name: Option<Arc<str>>,
+    /// Whether this is a graph of the application, not a kernel.
+    pub is_graph: bool,
+    /// GPU nanoseconds of its timed launches.
+    pub total_ns: u64,
+    /// How many launches were timed.
+    pub samples: u64,
+}
+
+impl Recorder {
+    /// Names a function. It may allocate; the driver is not asked for the name
+    /// then. A second name takes the place of the first one.
+    pub fn name(&self, func: impl Into<FuncRef>, name: &str) {
+        let func = func.into().handle();
+        if func != 0 {
+            self.shared
+                .names
+                .meet(func, Known::Application(name.into()));
+        }
+    }
+
+    /// Says that a function is gone, because its module is unloaded: another
+    /// kernel may get its handle. Call it before the unload. What was timed
+    /// keeps its row and its name; spans in flight still land there.
+    pub fn forget(&self, func: impl Into<FuncRef>) {
+        self.shared.names.forget(func.into().handle());
+    }
+
+    /// The graph of that name, for
+    /// [`LaneGuard::graph`](super::LaneGuard::graph). The same name gives the
+    /// same graph. It takes a lock and may allocate: keep what it returns
+    /// beside the graph, and call it when that is made, not when it is launched.
+    #[must_use]
+    pub fn graph(&self, name: &str) -> GraphRef {
+        GraphRef(self.shared.names.graph(name))
+    }
+
+    /// Every kernel and graph with at least one sample in this recorder's
+    /// telemetry, with its name; the longest total first.
+    #[must_use]
+    pub fn kernels(&self) -> Vec<NamedKernel> {
+        let rows = self.shared.telemetry.instruments().kernels();
+        let named = rows.into_iter().map(|row| {
+            let name = self.shared.names.of_row(row.func);
+            NamedKernel {
+                func: row.func,
+                is_graph: name.as_ref().is_some_and(|name| name.is_graph),
+                name: name.map(|name: Name| name.text),
+                total_ns: row.total_ns,
+                samples: row.samples,
+            }
+        });
+        let mut named: Vec<_> = named.collect();
+        named.sort_by_key(|kernel| (std::cmp::Reverse(kernel.total_ns), kernel.func));
+        named
+    }
+}
+
+impl Shared {
+    /// The row of a kernel that was not met before. The driver is asked for its
+    /// name only where a span could begin: not beside a capture on its stream.
+    #[cold]
+    pub(super) fn meet(&self, kernel: KernelRef<'_>, stream: StreamRef<'_>) -> Option<u64> {
+        let func = kernel.handle();
+        if !kernel.is_loaded() {
+            return Some(self.names.meet(func, Known::Nothing));
+        }
+        let ops = self.kernels.ops();
+        if !ops.admits(stream.handle_in(self.context)) {
+            self.kernels.refuse();
+            return None;
+        }
+        // SAFETY: whoever made the reference says that the function is loaded.
+        let known = unsafe { ops.function_name(func) };
+        Some(self.names.meet(func, known))
+    }
+}
