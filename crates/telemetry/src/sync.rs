@@ -25,6 +25,8 @@ pub(crate) use std::sync::atomic::Ordering;
 
 /// Atomics that count or configure and never order anything else.
 pub(crate) mod relaxed {
+    #[cfg(test)]
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize};
     pub(crate) use std::sync::atomic::{AtomicU8, AtomicU64};
 }
 

@@ -9,8 +9,8 @@
 //! 2. An observer that sees the top bit of either field set *folds*: it moves
 //!    the cell's content into the wide pair beside it. `started` and `done`
 //!    bracket every fold, of any cell.
-//! 3. A reader's copy is exact if no fold was under way when it began
-//!    (`done == started`) and none began while it read (`started` unchanged).
+//! 3. A reader's copy is exact if as many folds were done before it as have
+//!    started after it: then none was under way, and none began, in between.
 //! 4. Observers and folders never wait. A reader tries again while folds
 //!    interfere: a fold happens once in 2^15 observations of a cell.
 //!
@@ -89,19 +89,19 @@ impl<const N: usize> PackedCells<N> {
             return;
         };
         self.folding(|| {
-            // Acquire and Release: a reader that sees the emptied cell, or any
-            // later sum built on it, also sees `started` moved.
-            let content = cell.swap(0, Ordering::AcqRel);
+            let content = cell.swap(0, Ordering::Relaxed);
             add_to(wide, content >> COUNT_SHIFT, content & SUM_MASK);
         });
     }
 
     fn folding(&self, work: impl FnOnce()) {
-        // AcqRel: the writes of `work` stay behind it (partner: the reader's
-        // loads of cell and wide, which carry this increment to its re-check).
-        self.started.fetch_add(1, Ordering::AcqRel);
+        self.started.fetch_add(1, Ordering::Relaxed);
+        // Release: who sees the emptied cell, a sum built on it, or part of the
+        // wide pair also sees `started` moved (partner: the fence of `try_copy`).
+        fence(Ordering::Release);
         work();
-        // Release: a reader that counts this fold as done sees what it wrote.
+        // Release: a reader that counts this fold as done sees what it wrote
+        // (partner: the load of `done` in `try_copy`).
         self.done.fetch_add(1, Ordering::Release);
     }
 
@@ -129,23 +129,22 @@ impl<const N: usize> PackedCells<N> {
     }
 
     fn try_copy(&self, copy: &mut [(u64, u64); N]) -> bool {
-        // Acquire: the writes of every fold counted here are in the copy.
+        // Acquire: what every fold counted here wrote is in the copy (partner:
+        // the increment of `done` in `folding`).
         let done = self.done.load(Ordering::Acquire);
-        let started = self.started.load(Ordering::Acquire);
         for ((cell, wide), out) in self.cells.iter().zip(&self.wide).zip(copy.iter_mut()) {
-            // Acquire on both: content of a fold that began after `started`
-            // was read brings that fold's increment to the re-check below.
-            let content = cell.load(Ordering::Acquire);
-            let count = wide.count.load(Ordering::Acquire);
-            let sum = wide.sum.load(Ordering::Acquire);
+            let content = cell.load(Ordering::Relaxed);
+            let count = wide.count.load(Ordering::Relaxed);
+            let sum = wide.sum.load(Ordering::Relaxed);
             *out = (
                 count.wrapping_add(content >> COUNT_SHIFT),
                 sum.wrapping_add(content & SUM_MASK),
             );
         }
-        // Keeps the re-check behind the loads above.
+        // Acquire: a fold of which anything was copied is among those counted
+        // below (partner: the fence of `folding`).
         fence(Ordering::Acquire);
-        done == started && self.started.load(Ordering::Relaxed) == started
+        self.started.load(Ordering::Relaxed) == done
     }
 }
 
@@ -156,14 +155,14 @@ impl<const N: usize> Default for PackedCells<N> {
 }
 
 fn add_to(wide: &Wide, count: u64, sum: u64) {
-    // Release on both: whoever reads one of them sees the fold's `started`.
-    wide.count.fetch_add(count, Ordering::Release);
-    wide.sum.fetch_add(sum, Ordering::Release);
+    wide.count.fetch_add(count, Ordering::Relaxed);
+    wide.sum.fetch_add(sum, Ordering::Relaxed);
 }
 
 #[cfg(all(test, not(metrale_loom)))]
 mod tests {
     use super::PackedCells;
+    use crate::sync::{Ordering, relaxed::AtomicBool};
 
     fn totals<const N: usize>(cells: &PackedCells<N>) -> Vec<(u64, u64)> {
         let mut out = Vec::new();
@@ -196,11 +195,11 @@ mod tests {
     #[test]
     fn readers_never_see_a_torn_sum() {
         let cells = PackedCells::<1>::new();
-        let stop = std::sync::atomic::AtomicBool::new(false);
+        let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
-                    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    while !stop.load(Ordering::Relaxed) {
                         cells.add(0, 7);
                     }
                 });
@@ -214,7 +213,7 @@ mod tests {
                 });
                 assert!(exact);
             }
-            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            stop.store(true, Ordering::Relaxed);
         });
     }
 }

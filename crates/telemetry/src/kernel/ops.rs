@@ -25,7 +25,7 @@ pub enum SpanPoll {
 /// A pool of event pairs, one to a slot of the ring.
 ///
 /// The ring never calls `record` and a poll for one slot at the same time, nor
-/// two of either. Two methods are required; the others have defaults and exist
+/// two of either; [`gap`](Self::gap) has a rule of its own. Two methods are required; the others have defaults and exist
 /// for drivers where polling needs a bracket or a cheaper form.
 pub trait EventOps: Send + Sync {
     /// Records the slot's event for `edge` on `stream`. `false`: it was not
@@ -66,7 +66,9 @@ pub trait EventOps: Send + Sync {
 
     /// GPU nanoseconds from the end event of `prev` to the start event of
     /// `slot`, inside a bracket; both are recorded and done, on one stream.
-    /// `None`: unknown, or negative.
+    /// `None`: unknown, or negative. Of `prev` nothing but the end event may be
+    /// read: its slot may be taken again at any moment, and an answer that came
+    /// too late is thrown away.
     fn gap(&self, prev: usize, slot: usize) -> Option<u64> {
         let _ = (prev, slot);
         None

@@ -28,8 +28,9 @@
 //! 6. `Starting` and `Ending` are left only by their owner: a driver call is in
 //!    progress there. Nothing reclaims them.
 //! 7. An event is recorded only in `Starting` and `Ending`, and read only in
-//!    `Closed` (or, for a gap, while the word still says that the pair's last
-//!    span landed and nobody took the slot since).
+//!    `Closed`. One exception: for a gap the end event of a landed span is read
+//!    while the slot is free, and counts only if the word says before and after
+//!    that this span was the slot's last.
 
 use super::sink::{Packed, SpanKey, SpanTag};
 use crate::sync::{AtomicU64, Ordering, const_fn, fence};
@@ -144,11 +145,7 @@ impl Slot {
         }
         // Acquire: the last owner is done with the pair (partner: the Release
         // of whichever transition freed the slot).
-        let claimed = self.exchange(seen, Word::new(STARTING, lap), Ordering::Acquire);
-        // Release: whoever sees an event that is recorded from here on also
-        // sees the new word (partner: the fence of `while_landed`).
-        fence(Ordering::Release);
-        claimed
+        self.exchange(seen, Word::new(STARTING, lap), Ordering::Acquire)
     }
 
     /// Describes the span; for the owner of `Starting`.
@@ -173,7 +170,13 @@ impl Slot {
     /// `Open -> Ending` for the span seen in `seen`.
     pub(super) fn begin_end(&self, seen: Word) -> Transition {
         // Acquire: the start event is complete (partner: `open`).
-        self.exchange(seen, Word::new(ENDING, seen.lap()), Ordering::Acquire)
+        let taken = self.exchange(seen, Word::new(ENDING, seen.lap()), Ordering::Acquire);
+        // Release: whoever sees the end event that is recorded from here on
+        // also sees that the word moved on (partner: the fence of
+        // `while_landed`). Here and not in `claim`: the end may be recorded by
+        // another thread, to which a fence of the claiming one means nothing.
+        fence(Ordering::Release);
+        taken
     }
 
     /// `Ending -> Closed`: the end was recorded on `stream`.
@@ -234,16 +237,16 @@ impl Slot {
         }
     }
 
-    /// Runs `read` on the events of the span that landed in lap `lap`, if they
-    /// are still its own before and after.
+    /// Runs `read` on the end event of the span that landed in lap `lap`, if it
+    /// is still its own before and after.
     pub(super) fn while_landed<T>(&self, lap: u64, read: impl FnOnce() -> Option<T>) -> Option<T> {
         let landed = Word::new(LANDED, lap);
         if self.word() != landed {
             return None;
         }
         let value = read();
-        // Keeps the check behind what `read` saw: a recorder that claimed the
-        // slot before that is found out here.
+        // Acquire: if `read` saw a later span's end event, the check sees the
+        // word that this span moved on (partner: the fence of `begin_end`).
         fence(Ordering::Acquire);
         if self.peek() == landed { value } else { None }
     }

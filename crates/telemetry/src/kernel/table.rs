@@ -107,8 +107,11 @@ impl<const PLACES: usize> KernelTable<PLACES> {
     pub fn rows(&self) -> Vec<(u64, u64, u64)> {
         let mut rows = Vec::new();
         self.cells.read(|place, samples, ns| {
-            if samples > 0 {
-                rows.push((self.keys[place].load(Ordering::Relaxed), ns, samples));
+            // Relaxed: a sample may become visible before its row's key. It is
+            // then still in progress for this reader, who leaves it for later.
+            let func = self.keys[place].load(Ordering::Relaxed);
+            if samples > 0 && func != 0 {
+                rows.push((func, ns, samples));
             }
         });
         rows

@@ -3,6 +3,7 @@
 
 use super::scripted::Bench;
 use crate::kernel::{EventOps, SpanKey, SpanPoll, SpanRing};
+use crate::sync::{Ordering, relaxed::AtomicUsize};
 
 const KERNEL: SpanKey = SpanKey::Kernel(5);
 
@@ -70,7 +71,7 @@ fn the_ledger_closes_after_threads_begin_end_cancel_and_harvest_at_once() {
     let ops = Exclusive((0..8).map(|_| std::sync::Mutex::new(())).collect());
     let ring = SpanRing::new(ops, 8);
     let instruments = Box::new(crate::kernel::KernelInstruments::new());
-    let landed = std::sync::atomic::AtomicUsize::new(0);
+    let landed = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for thread in 0..4u64 {
             let (ring, instruments, landed) = (&ring, &instruments, &landed);
@@ -87,7 +88,7 @@ fn the_ledger_closes_after_threads_begin_end_cancel_and_harvest_at_once() {
                     }
                     if n % 3 == 0 {
                         let n = ring.harvest(instruments);
-                        landed.fetch_add(n, std::sync::atomic::Ordering::Relaxed);
+                        landed.fetch_add(n, Ordering::Relaxed);
                     }
                 }
             });

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A ring over tracked pairs with a tally, as every ring model uses it.
+
+use crate::{Pairs, Tally};
+use metrale_telemetry::kernel::{Ledger, SpanKey, SpanRing, SpanRingBuilder, SpanToken};
+use std::sync::Arc;
+
+/// The ring under test and where its spans land; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Rig {
+    /// The production ring.
+    pub ring: Arc<SpanRing<Pairs>>,
+    /// Where its spans land.
+    pub tally: Arc<Tally>,
+}
+
+impl Rig {
+    /// A ring of `slots` slots.
+    #[must_use]
+    pub fn new(slots: usize) -> Self {
+        Self::with(slots, |builder| builder)
+    }
+
+    /// A ring with options.
+    pub fn with(
+        slots: usize,
+        options: impl FnOnce(SpanRingBuilder<Pairs>) -> SpanRingBuilder<Pairs>,
+    ) -> Self {
+        Self {
+            ring: Arc::new(options(SpanRing::builder(Pairs::new(slots), slots)).build()),
+            tally: Arc::default(),
+        }
+    }
+
+    /// Begins the span `name`.
+    #[must_use]
+    pub fn begin(&self, name: u64, stream: u64) -> Option<SpanToken> {
+        let key = SpanKey::Kernel(name);
+        self.ring
+            .begin_into(key, Tally::tag(name), stream, &*self.tally)
+    }
+
+    /// Ends a span.
+    pub fn end(&self, token: SpanToken, stream: u64) {
+        self.ring.end_into(token, stream, &*self.tally);
+    }
+
+    /// Begins and ends the span `name`; whether it was begun.
+    pub fn span(&self, name: u64, stream: u64) -> bool {
+        let token = self.begin(name, stream);
+        token.map(|token| self.end(token, stream)).is_some()
+    }
+
+    /// One harvest pass.
+    pub fn harvest(&self) -> usize {
+        self.ring.harvest_into(&*self.tally)
+    }
+
+    /// At rest, that is with every thread joined and every span over: lands
+    /// what is left and checks that the ledger closes and agrees with what the
+    /// sink was told.
+    ///
+    /// # Panics
+    /// Where it does not.
+    pub fn finish(&self) -> Ledger {
+        self.harvest();
+        let ledger = self.ring.ledger();
+        assert!(ledger.closes(), "the ledger is open: {ledger:?}");
+        assert_eq!(ledger.in_flight, 0, "a span was left behind: {ledger:?}");
+        assert_eq!(ledger.landed, self.tally.landed().len() as u64);
+        assert_eq!((ledger.dropped, ledger.failed), self.tally.lost());
+        ledger
+    }
+}
