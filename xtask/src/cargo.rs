@@ -44,17 +44,26 @@ pub(crate) fn has_nextest() -> bool {
 }
 
 /// Runs a building cargo command in the root and returns what it made.
+pub(crate) fn build(args: &[&str], envs: &[(&str, OsString)]) -> Result<Vec<Artifact>> {
+    build_in(root(), args, envs)
+}
+
+/// As [`build`], in another workspace.
 ///
 /// Progress and diagnostics go to stderr. The line that says a build is finished
 /// is left out, so that a build with nothing to do says nothing.
-pub(crate) fn build(args: &[&str], envs: &[(&str, OsString)]) -> Result<Vec<Artifact>> {
+pub(crate) fn build_in(
+    root: &Path,
+    args: &[&str],
+    envs: &[(&str, OsString)],
+) -> Result<Vec<Artifact>> {
     let asked = || format!("cargo {}", args.join(" "));
     let mut command = Command::new("cargo");
     command
         .args(args)
         .arg("--message-format=json-render-diagnostics")
         .envs(envs.iter().map(|(name, value)| (name, value)))
-        .current_dir(root())
+        .current_dir(root)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

@@ -52,6 +52,19 @@ pub(crate) enum Error {
     /// No model was selected.
     #[error("no model was run; does a name on the command line match one?")]
     NoModels,
+    /// A patch of `loom --weaken` does not fit the sources.
+    #[error("{file}: `{text}` occurs {found} times, not once; bring the patch up to date")]
+    Patch {
+        /// The file to be patched.
+        file: String,
+        /// What it should hold once.
+        text: String,
+        /// How often it does.
+        found: usize,
+    },
+    /// What `loom --weaken` found, listed above.
+    #[error("{0}")]
+    Weaken(String),
     /// A step of `ci` failed.
     #[error("step `{step}` failed: {source}")]
     Step {

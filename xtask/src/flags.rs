@@ -19,10 +19,14 @@ xflags::xflags! {
             /// Arguments of the test runner.
             repeated args: OsString
         }
-        /// Model-check the production sources; LOOM_MAX_PREEMPTIONS (default 3)
-        /// bounds the search. Arguments after `--` go to the test runner.
+        /// Model-check the production sources. Each model has a bound on
+        /// preemptions; LOOM_MAX_PREEMPTIONS sets another for all.
         cmd loom {
-            /// Arguments of the test runner: names select models.
+            /// Weaken each memory ordering and make each classic mistake, one at
+            /// a time in a scratch copy, and show which model catches it.
+            optional --weaken
+            /// Arguments of the test runner: names select models. With
+            /// --weaken: parts of the names of what is weakened.
             repeated args: OsString
         }
         /// Check the house rules: layers, SPDX lines, SAFETY comments, links.

@@ -42,6 +42,7 @@ fn run(cmd: XtaskCmd) -> Result<()> {
         }
         XtaskCmd::Demo(flags) => Err(demo::exec(&flags.args)),
         XtaskCmd::Test(flags) => test::run(&flags.args),
+        XtaskCmd::Loom(flags) if flags.weaken => loom::weaken(&flags.args),
         XtaskCmd::Loom(flags) => loom::run(&flags.args),
         XtaskCmd::Tidy(_) => tidy::run(),
         XtaskCmd::Outside(_) => outside::run(),

@@ -12,8 +12,8 @@ mod paths;
 mod quiet;
 mod safety;
 mod spdx;
-mod tokens;
-mod tree;
+pub(crate) mod tokens;
+pub(crate) mod tree;
 mod words;
 
 use std::fmt;

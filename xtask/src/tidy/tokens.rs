@@ -8,20 +8,20 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// A token.
 #[derive(Debug, Clone)]
-pub(super) struct Token {
+pub(crate) struct Token {
     /// As written; a delimiter is one of `( ) { } [ ]`. An operator of several
     /// characters is several tokens.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// From 1.
-    pub(super) line: usize,
+    pub(crate) line: usize,
     /// For an opening delimiter, the index of its partner; else its own index.
-    pub(super) close: usize,
+    pub(crate) close: usize,
     /// Whether it is an identifier or keyword.
-    pub(super) word: bool,
+    pub(crate) word: bool,
 }
 
 /// The tokens of a source, or `None` where it is not Rust.
-pub(super) fn read(source: &str) -> Option<Vec<Token>> {
+pub(crate) fn read(source: &str) -> Option<Vec<Token>> {
     let mut tokens = Vec::new();
     flatten(source.parse().ok()?, &mut tokens);
     Some(tokens)
@@ -59,7 +59,7 @@ fn push(tokens: &mut Vec<Token>, text: String, span: proc_macro2::Span, word: bo
 }
 
 /// Whether the tokens from `at` on read `pattern`.
-pub(super) fn reads(tokens: &[Token], at: usize, pattern: &[&str]) -> bool {
+pub(crate) fn reads(tokens: &[Token], at: usize, pattern: &[&str]) -> bool {
     tokens.get(at..at + pattern.len()).is_some_and(|found| {
         found
             .iter()
@@ -70,7 +70,7 @@ pub(super) fn reads(tokens: &[Token], at: usize, pattern: &[&str]) -> bool {
 
 /// For each token, whether it is part of code that only tests build: an item under
 /// `#[cfg(test)]` or `#[test]`, or a whole file under `#![cfg(test)]`.
-pub(super) fn test_only(tokens: &[Token]) -> Vec<bool> {
+pub(crate) fn test_only(tokens: &[Token]) -> Vec<bool> {
     let mut only = vec![false; tokens.len()];
     let mut at = 0;
     while at < tokens.len() {

@@ -16,19 +16,19 @@ use crate::error::{Context, Result};
 
 /// A text file of the project.
 #[derive(Debug)]
-pub(super) struct File {
+pub(crate) struct File {
     /// From the project's root, with forward slashes.
-    pub(super) path: String,
+    pub(crate) path: String,
     /// Its whole text.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// The tokens of a Rust source; `None` for other files and for a Rust source
     /// that is none, which `unreadable` reports.
-    pub(super) tokens: Option<Vec<Token>>,
+    pub(crate) tokens: Option<Vec<Token>>,
 }
 
 impl File {
     /// A file with this path and text.
-    pub(super) fn new(path: &str, text: &str) -> Self {
+    pub(crate) fn new(path: &str, text: &str) -> Self {
         let rust = path.ends_with(".rs");
         Self {
             path: path.to_owned(),
@@ -38,22 +38,22 @@ impl File {
     }
 
     /// Whether this is a Rust source.
-    pub(super) fn is_rust(&self) -> bool {
+    pub(crate) fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
     }
 
     /// The tokens, none for a file without.
-    pub(super) fn tokens(&self) -> &[Token] {
+    pub(crate) fn tokens(&self) -> &[Token] {
         self.tokens.as_deref().unwrap_or_default()
     }
 
     /// The lines with their numbers from 1.
-    pub(super) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         (1..).zip(self.text.lines())
     }
 
     /// A violation at `line` of this file.
-    pub(super) fn at(
+    pub(crate) fn at(
         &self,
         line: usize,
         rule: &'static str,
@@ -69,7 +69,7 @@ impl File {
 }
 
 /// Reports a Rust source whose tokens cannot be read: no rule could see it.
-pub(super) fn unreadable(file: &File) -> Vec<Violation> {
+pub(crate) fn unreadable(file: &File) -> Vec<Violation> {
     if file.is_rust() && file.tokens.is_none() {
         vec![file.at(0, "syntax", "not Rust: its tokens cannot be read")]
     } else {
@@ -79,15 +79,15 @@ pub(super) fn unreadable(file: &File) -> Vec<Violation> {
 
 /// Every text file of the project.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(crate) struct Tree {
     /// Sorted by path.
-    pub(super) files: Vec<File>,
+    pub(crate) files: Vec<File>,
 }
 
 impl Tree {
     /// Reads the tree under `root`. Files that are not UTF-8 (recorded traces) are
     /// not text and are left out.
-    pub(super) fn read(root: &Path) -> Result<Self> {
+    pub(crate) fn read(root: &Path) -> Result<Self> {
         let mut files = Vec::new();
         walk(root, "", &mut files)?;
         files.sort_by(|a, b| a.path.cmp(&b.path));

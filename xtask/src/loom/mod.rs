@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Model checks of the production sources under loom.
+//! Model checks of the production sources under loom, and checks of the models.
 //!
 //! A model runs in a process of its own: loom's execution state is per process,
 //! and one model that aborts must not hide the others. The profile keeps debug
 //! assertions on; the models refuse to be built without them.
+
+mod document;
+mod mistakes;
+mod sites;
+mod weaken;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -20,14 +25,12 @@ use crate::{
 
 const PACKAGE: &str = "metrale-loom-tests";
 const CFG: [&str; 2] = ["--cfg", "metrale_loom"];
-const BOUND: &str = "LOOM_MAX_PREEMPTIONS";
+
+pub(crate) use weaken::run as weaken;
 
 /// Runs the models; `args` go to the test runner.
 pub(crate) fn run(args: &[OsString]) -> Result<()> {
-    let (name, value) = rustflags(&|name| std::env::var_os(name));
-    let bound = std::env::var_os(BOUND).unwrap_or_else(|| "3".into());
-    println!("{BOUND}={}", bound.display());
-    let envs = [(name, value), (BOUND, bound)];
+    let envs = [rustflags(&|name| std::env::var_os(name))];
     if !cargo::has_nextest() {
         println!("skipped: nextest (not installed); each model is run by itself");
         return one_by_one(&envs, args);
@@ -63,18 +66,7 @@ fn rustflags(var: &dyn Fn(&str) -> Option<OsString>) -> (&'static str, OsString)
 
 /// Without nextest: one process for each model, all of them, then the verdict.
 fn one_by_one(envs: &[(&str, OsString)], args: &[OsString]) -> Result<()> {
-    let build = [
-        "test",
-        "--package",
-        PACKAGE,
-        "--profile",
-        "loom",
-        "--no-run",
-    ];
-    let binaries = cargo::build(&build, envs)?
-        .into_iter()
-        .filter(|artifact| artifact.profile.test)
-        .filter_map(|artifact| artifact.executable.map(PathBuf::from));
+    let binaries = binaries(cargo::root(), envs)?;
     let (mut ran, mut failed) = (0, Vec::new());
     for binary in binaries {
         for model in list(&binary, args)? {
@@ -97,6 +89,23 @@ fn one_by_one(envs: &[(&str, OsString)], args: &[OsString]) -> Result<()> {
     } else {
         Err(Error::Models(failed.len(), failed.join(", ")))
     }
+}
+
+/// Builds the test binaries of the workspace at `root`.
+fn binaries(root: &Path, envs: &[(&str, OsString)]) -> Result<Vec<PathBuf>> {
+    let build = [
+        "test",
+        "--package",
+        PACKAGE,
+        "--profile",
+        "loom",
+        "--no-run",
+    ];
+    let artifacts = cargo::build_in(root, &build, envs)?.into_iter();
+    Ok(artifacts
+        .filter(|artifact| artifact.profile.test)
+        .filter_map(|artifact| artifact.executable.map(PathBuf::from))
+        .collect())
 }
 
 /// The models of a test binary that `args` select.

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Checks of the models: each ordering of the telemetry sources weakened, and
+//! each classic mistake made, one at a time in a scratch copy. A model must
+//! fail each time.
+//!
+//! The product has no hooks for this: a variant is the shipped text with one
+//! change.
+
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use super::{binaries, document, list, mistakes, rustflags, sites};
+use crate::{
+    cargo,
+    error::{Context, Error, Result},
+    tidy::tree::{File, Tree},
+};
+
+/// A model that runs longer has not caught anything.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The sources with one change.
+struct Variant {
+    name: String,
+    /// Changed files, by path, with their whole text.
+    files: Vec<(String, String)>,
+    /// The model that should catch it, tried first.
+    model: Option<String>,
+}
+
+/// A model and its time on the unchanged sources.
+#[derive(Clone)]
+struct Model {
+    name: String,
+    took: Duration,
+}
+
+/// Weakens what has one of `only` in its name, everything if that is empty.
+pub(crate) fn run(only: &[OsString]) -> Result<()> {
+    let only: Vec<_> = only.iter().map(|name| name.to_string_lossy()).collect();
+    let tree = Tree::read(cargo::root())?;
+    let mut variants = variants(&tree.files)?;
+    variants.retain(|variant| {
+        only.is_empty() || only.iter().any(|name| variant.name.contains(name.as_ref()))
+    });
+    if variants.is_empty() {
+        let names = only.join(", ");
+        return Err(Error::Weaken(format!(
+            "nothing to weaken is called {names}"
+        )));
+    }
+    let scratch = Scratch::new(&tree.files)?;
+    println!("the unchanged sources:");
+    let models = scratch.baseline()?;
+    println!("{} models pass; {} variants:", models.len(), variants.len());
+    let (mut survived, mut elsewhere) = (0, 0);
+    for variant in &variants {
+        let start = Instant::now();
+        let caught = scratch.try_variant(variant, &models)?;
+        let seconds = start.elapsed().as_secs_f64();
+        let remark = match (&caught, &variant.model) {
+            (None, _) => {
+                survived += 1;
+                "NOT CAUGHT"
+            }
+            (Some(by), Some(expected)) if by != expected => {
+                elsewhere += 1;
+                "not by the model named for it"
+            }
+            _ => "",
+        };
+        let by = caught.as_deref().unwrap_or("-");
+        println!("{:<78} {by:<66} {seconds:>5.1} s {remark}", variant.name);
+    }
+    let caught = variants.len() - survived;
+    println!("{caught} of {} caught", variants.len());
+    if survived > 0 {
+        let what = format!("{survived} weakened variant(s) passed every model");
+        return Err(Error::Weaken(what));
+    }
+    if elsewhere > 0 {
+        let named = document::PATH;
+        let what = format!("{elsewhere} caught by another model than {named} or the patch names");
+        return Err(Error::Weaken(what));
+    }
+    Ok(())
+}
+
+/// What an ordering is weakened to; a fence is removed.
+fn weaker(ordering: &str) -> &'static [&'static str] {
+    match ordering {
+        "Relaxed" => &[],
+        "Acquire" | "Release" => &["Relaxed"],
+        "AcqRel" => &["Acquire", "Release"],
+        _ => &["AcqRel"],
+    }
+}
+
+fn variants(files: &[File]) -> Result<Vec<Variant>> {
+    let text = |path: &str| {
+        let file = files.iter().find(|file| file.path == path);
+        file.map_or("", |file| file.text.as_str())
+    };
+    let mut variants = Vec::new();
+    for site in sites::all(files) {
+        let fence = site.access == "fence";
+        for to in weaker(&site.ordering) {
+            let to = if fence { "nothing" } else { to };
+            let (short, line) = (site.path.rsplit('/').next().unwrap_or(""), site.line);
+            variants.push(Variant {
+                name: format!(
+                    "{short}:{line} {}: {} {} -> {to}",
+                    site.function, site.access, site.ordering
+                ),
+                files: vec![(site.path.clone(), weakened(text(&site.path), &site, to))],
+                model: document::model(files, &site),
+            });
+        }
+    }
+    for mistake in mistakes::ALL {
+        let mut changed: Vec<(String, String)> = Vec::new();
+        for edit in mistake.edits {
+            match changed.iter_mut().find(|(path, _)| path == edit.path) {
+                Some((_, text)) => *text = edit.apply(text)?,
+                None => changed.push((edit.path.to_owned(), edit.apply(text(edit.path))?)),
+            }
+        }
+        variants.push(Variant {
+            name: format!("mistake: {}", mistake.name),
+            files: changed,
+            model: Some(mistake.model.to_owned()),
+        });
+    }
+    Ok(variants)
+}
+
+/// `text` with the ordering at `site` replaced by `to`, or its fence by nothing.
+fn weakened(text: &str, site: &sites::Site, to: &str) -> String {
+    let from = format!("Ordering::{}", site.ordering);
+    let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
+    let Some(line) = lines.get_mut(site.line - 1) else {
+        return text.to_owned();
+    };
+    if site.access == "fence" {
+        *line = line.replacen(&format!("fence({from})"), "()", 1);
+    } else if let Some((at, _)) = line.match_indices("Ordering::").nth(site.nth) {
+        line.replace_range(at..at + from.len(), &format!("Ordering::{to}"));
+    }
+    lines.concat()
+}
+
+/// A copy of the project that variants are built in, one after the other: the
+/// registry's crates are built once and stay in the target folder for the next
+/// time.
+struct Scratch {
+    folder: tempfile::TempDir,
+    originals: HashMap<String, String>,
+    envs: Vec<(&'static str, OsString)>,
+}
+
+impl Scratch {
+    fn new(files: &[File]) -> Result<Self> {
+        let folder = tempfile::tempdir().context(|| "make a temporary folder".to_owned())?;
+        for file in files {
+            write(folder.path(), &file.path, &file.text)?;
+        }
+        let target: PathBuf = cargo::metadata()?.target_directory.join("weaken").into();
+        let (name, mut flags) = rustflags(&|name| std::env::var_os(name));
+        // A variant may leave an import unused.
+        flags.push(if name == "RUSTFLAGS" {
+            " -Awarnings"
+        } else {
+            "\x1f-Awarnings"
+        });
+        Ok(Self {
+            folder,
+            originals: files
+                .iter()
+                .map(|file| (file.path.clone(), file.text.clone()))
+                .collect(),
+            envs: vec![
+                (name, flags),
+                ("CARGO_TARGET_DIR", target.into()),
+                ("CARGO_TERM_QUIET", "true".into()),
+            ],
+        })
+    }
+
+    fn build(&self) -> Result<PathBuf> {
+        let built = binaries(self.folder.path(), &self.envs)?;
+        let is_models = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with("models-")
+        };
+        built.into_iter().find(is_models).ok_or(Error::NoModels)
+    }
+
+    /// Every model with its time on the unchanged sources, the fastest first.
+    fn baseline(&self) -> Result<Vec<Model>> {
+        let binary = self.build()?;
+        let mut models = Vec::new();
+        for name in list(&binary, &[])? {
+            let start = Instant::now();
+            if let Some(why) = fails(&binary, &name)? {
+                let what = format!("{name} {why} on the unchanged sources");
+                return Err(Error::Weaken(what));
+            }
+            let took = start.elapsed();
+            models.push(Model { name, took });
+        }
+        models.sort_by_key(|model| model.took);
+        Ok(models)
+    }
+
+    /// The first model that fails on `variant`.
+    fn try_variant(&self, variant: &Variant, models: &[Model]) -> Result<Option<String>> {
+        for (path, text) in &variant.files {
+            write(self.folder.path(), path, text)?;
+        }
+        let caught = self.build().and_then(|binary| {
+            let expected = |model: &&Model| Some(&model.name) == variant.model.as_ref();
+            let first = models.iter().filter(expected);
+            let rest = models.iter().filter(|model| !expected(model));
+            for model in first.chain(rest) {
+                if fails(&binary, &model.name)? == Some("fails") {
+                    return Ok(Some(model.name.clone()));
+                }
+            }
+            Ok(None)
+        });
+        for (path, _) in &variant.files {
+            write(self.folder.path(), path, &self.originals[path])?;
+        }
+        caught
+    }
+}
+
+/// Runs one model in a process of its own: whether and how it did not pass.
+fn fails(binary: &Path, model: &str) -> Result<Option<&'static str>> {
+    let what = || format!("run {model} of {}", binary.display());
+    let mut child = Command::new(binary)
+        .args([model, "--exact"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .context(what)?;
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().context(what)? {
+            return Ok((!status.success()).then_some("fails"));
+        }
+        if start.elapsed() > PATIENCE {
+            child.kill().context(what)?;
+            child.wait().context(what)?;
+            return Ok(Some("takes too long"));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn write(root: &Path, path: &str, text: &str) -> Result<()> {
+    let path = root.join(path);
+    let what = || format!("write {}", path.display());
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).context(what)?;
+    }
+    fs::write(&path, text).context(what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "fn f() {
+    fence(Ordering::Release);
+    a.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire);
+    a.load(Ordering::Relaxed);
+}
+";
+
+    #[test]
+    fn each_ordering_is_weakened_by_itself() {
+        let file = File::new("crates/telemetry/src/a.rs", TEXT);
+        let made: Vec<_> = sites::all(std::slice::from_ref(&file))
+            .iter()
+            .flat_map(|site| weaker(&site.ordering).iter().map(move |to| (site, to)))
+            .map(|(site, to)| weakened(TEXT, site, to))
+            .collect();
+        let line = |from: &str, to: &str| TEXT.replacen(from, to, 1);
+        assert_eq!(
+            made,
+            [
+                line("fence(Ordering::Release)", "()"),
+                line("AcqRel", "Acquire"),
+                line("AcqRel", "Release"),
+                line("Ordering::Acquire", "Ordering::Relaxed"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_variant_is_the_source_with_one_change() {
+        let mut files = Tree::read(cargo::root()).expect("the tree").files;
+        files.retain(|file| file.path.starts_with("crates/telemetry/"));
+        let variants = variants(&files).expect("the patches fit");
+        assert!(variants.len() > 25, "only {}", variants.len());
+        for variant in variants {
+            for (path, text) in &variant.files {
+                let original = files.iter().find(|file| file.path == *path);
+                assert_ne!(
+                    Some(text),
+                    original.map(|file| &file.text),
+                    "{}",
+                    variant.name
+                );
+            }
+        }
+    }
+}
