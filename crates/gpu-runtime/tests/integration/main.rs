@@ -3,10 +3,18 @@
 //! uses the driver, and what the recorder does beside it.
 
 mod capture;
+mod child;
+mod devices;
+mod drivers;
 mod errors;
-mod held;
 mod installed;
+mod libraries;
+mod lifetimes;
 mod matrix;
+mod names;
+mod pacing;
+mod processes;
 mod races;
 mod rig;
 mod spans;
+mod statuses;

@@ -38,7 +38,6 @@ pub(crate) use cu;
 pub(crate) struct App {
     pub(crate) context: u64,
     pub(crate) stream: u64,
-    pub(crate) module: u64,
     pub(crate) spin: u64,
     pub(crate) other: u64,
     _alone: metrale_gpu_sim::Exclusive,
@@ -64,7 +63,6 @@ impl App {
         let mut app = Self {
             context,
             stream: 0,
-            module,
             spin,
             other,
             _alone: alone,

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Several GPUs in one process: a recorder each, and no event of one on a
+//! stream of another.
+
+use super::rig::{App, GLOBAL, all_calls, config, cu, driver, fail_some, func, telemetry};
+use metrale_gpu_runtime::timing::{Recorder, RecorderConfig, Status, StreamRef};
+use metrale_gpu_sim::control;
+use metrale_telemetry::Step;
+use metrale_telemetry::kernel::LANE_DECODE;
+
+struct Gpu {
+    context: u64,
+    stream: u64,
+    recorder: Recorder,
+}
+
+impl Gpu {
+    fn new(context: u64, stream: u64, label: &str) -> Self {
+        let config = RecorderConfig {
+            label: label.to_owned(),
+            ..config()
+        };
+        // SAFETY: the context lives as long as the test.
+        let recorder = unsafe { Recorder::from_raw(driver(), context, telemetry(), config) };
+        Self {
+            context,
+            stream,
+            recorder: recorder.unwrap(),
+        }
+    }
+
+    fn known(&self) -> StreamRef<'static> {
+        // SAFETY: the stream lives as long as the test, and is of the context.
+        unsafe { StreamRef::from_raw_of(self.stream, self.context) }
+    }
+
+    fn raw(&self) -> StreamRef<'static> {
+        super::rig::stream(self.stream)
+    }
+}
+
+/// Two GPUs; the first one's context is current.
+fn two() -> (App, Gpu, Gpu) {
+    let app = App::with_devices(2);
+    let mut context = 0u64;
+    let retained = cu!("cuDevicePrimaryCtxRetain", &raw mut context => *mut u64, 1 => i32);
+    assert!(retained.is_success());
+    assert!(cu!("cuCtxPushCurrent_v2", context => u64).is_success());
+    let stream = app.new_stream();
+    let mut popped = 0u64;
+    assert!(cu!("cuCtxPopCurrent_v2", &raw mut popped => *mut u64).is_success());
+    // Both are made while the first context is current.
+    let first = Gpu::new(app.context, app.stream, "0");
+    let second = Gpu::new(context, stream, "1");
+    (app, first, second)
+}
+
+const STEP: Step = Step {
+    number: Some(0),
+    armed: false,
+};
+
+#[test]
+fn each_gpu_has_its_recorder() {
+    let (app, first, second) = two();
+    assert_eq!(
+        (first.recorder.label(), second.recorder.label()),
+        ("0", "1")
+    );
+    // One thread serves both, whatever context is current.
+    for current in [first.context, second.context, 0] {
+        assert!(cu!("cuCtxSetCurrent", current => u64).is_success());
+        control::log_clear();
+        control::log_start();
+        for gpu in [&first, &second] {
+            for stream in [gpu.known(), gpu.raw()] {
+                drop(gpu.recorder.step().lane(LANE_DECODE, stream));
+            }
+        }
+        for gpu in [&first, &second] {
+            assert_eq!(gpu.recorder.harvest(), 2);
+        }
+        let log = control::log();
+        assert!(log.iter().all(|call| call.status.is_success()), "{log:?}");
+    }
+    for gpu in [&first, &second] {
+        let ledger = gpu.recorder.lane_ledger();
+        assert_eq!((ledger.attempts, ledger.landed), (6, 6));
+        let lanes = &gpu.recorder.telemetry().instruments().lane;
+        assert_eq!(lanes[LANE_DECODE].count(), 6, "telemetry of its own");
+    }
+    drop(app);
+}
+
+#[test]
+fn a_stream_of_another_gpu_is_refused_without_a_call() {
+    let (_app, first, second) = two();
+    let before = all_calls();
+    let begun = first.recorder.begin_lane(STEP, LANE_DECODE, second.known());
+    assert_eq!(begun, None);
+    let armed = Step {
+        armed: true,
+        ..STEP
+    };
+    let begun = first
+        .recorder
+        .begin_launch(armed, LANE_DECODE, func(7), second.known());
+    assert_eq!(begun, None);
+    assert_eq!(all_calls() - before, 1, "known without asking");
+    assert_eq!(first.recorder.lane_ledger().refused, 1);
+    assert_eq!(first.recorder.kernel_ledger().refused, 1);
+
+    // An end there costs the span.
+    let open = first.recorder.begin_lane(STEP, LANE_DECODE, first.known());
+    let before = all_calls();
+    first.recorder.end_lane(open.unwrap(), second.known());
+    assert_eq!(all_calls() - before, 1);
+    let ledger = first.recorder.lane_ledger();
+    assert_eq!((ledger.begun, ledger.failed, ledger.in_flight), (1, 1, 0));
+}
+
+/// Of a raw stream only the driver knows the context. It refuses the record,
+/// and nothing is timed wrongly.
+#[test]
+fn a_raw_stream_of_another_gpu_is_refused_by_the_driver() {
+    let (app, first, second) = two();
+    app.begin_capture(first.stream, GLOBAL);
+    drop(first.recorder.step().lane(LANE_DECODE, second.raw()));
+    assert_eq!(app.end_capture(first.stream), Status::SUCCESS);
+    let ledger = first.recorder.lane_ledger();
+    assert_eq!((ledger.begun, ledger.failed, ledger.in_flight), (1, 1, 0));
+    assert_eq!(first.recorder.health().quarantined, None);
+    drop(second.recorder.step().lane(LANE_DECODE, second.raw()));
+    assert_eq!(second.recorder.harvest(), 1);
+}
+
+#[test]
+fn trouble_on_one_gpu_is_not_the_others() {
+    let (_app, first, second) = two();
+    for gpu in [&first, &second] {
+        drop(gpu.recorder.step().lane(LANE_DECODE, gpu.known()));
+    }
+    control::set_sticky(first.context, Status::ERROR_ILLEGAL_ADDRESS);
+    fail_some("cuStreamIsCapturing", Status::ERROR_NOT_PERMITTED, 0, 1);
+    assert_eq!(
+        (first.recorder.harvest(), second.recorder.harvest()),
+        (0, 1)
+    );
+    assert!(first.recorder.health().quarantined.is_some());
+    assert_eq!(second.recorder.health().quarantined, None);
+    first.recorder.close();
+    second.recorder.close();
+}

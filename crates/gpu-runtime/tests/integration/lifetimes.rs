@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Things that go before others: streams under spans, contexts under
+//! recorders, recorders in any order and on threads that end.
+
+use super::rig::{App, all_calls, calls, config, cu, func, stream};
+use metrale_gpu_runtime::timing::{Harvest, Recorder, RecorderConfig, Status};
+use metrale_gpu_sim::control;
+use metrale_telemetry::kernel::{LANE_DECODE, LANE_PREFILL};
+use std::cell::RefCell;
+use std::time::Duration;
+
+fn current() -> u64 {
+    let mut context = 0u64;
+    let asked = cu!("cuCtxGetCurrent", &raw mut context => *mut u64);
+    assert_eq!(asked, Status::SUCCESS);
+    context
+}
+
+#[test]
+fn spans_outlive_their_streams_and_recycled_handles_mix_nothing_up() {
+    let app = App::new();
+    let recorder = app.recorder();
+    let doomed = app.new_stream();
+    let span = |lane, on, ns| {
+        let step = recorder.step();
+        let lane = step.lane(lane, stream(on));
+        let launch = lane.launch(func(app.spin));
+        assert!(app.launch(app.spin, on, ns).is_success());
+        drop(launch);
+    };
+    span(LANE_PREFILL, doomed, 10_000);
+    app.destroy_stream(doomed);
+    let recycled = app.new_stream();
+    assert_eq!(
+        recycled, doomed,
+        "the driver gives the handle out again at once"
+    );
+    span(LANE_DECODE, recycled, 3_000);
+    // The new stream is done first; under one handle it can only wait.
+    control::advance_ns(3_000);
+    assert_eq!(recorder.harvest(), 0);
+    control::advance_ns(7_000);
+    assert_eq!(recorder.harvest(), 4);
+    let instruments = recorder.telemetry().instruments();
+    let sum = |lane: usize| instruments.lane[lane].snapshot().sum_ns();
+    assert_eq!((sum(LANE_PREFILL), sum(LANE_DECODE)), (10_000, 3_000));
+    // Between streams there is no gap: this one would be negative.
+    assert_eq!(instruments.lane_gap[LANE_DECODE].snapshot().count(), 0);
+    assert_eq!(control::stale_handle_uses(), 0, "no handle is kept");
+}
+
+#[test]
+fn a_span_whose_stream_went_before_its_end_is_taken_back() {
+    let app = App::new();
+    let recorder = app.recorder();
+    let doomed = app.new_stream();
+    let step = recorder.step();
+    // The token is dropped, as by a request that was aborted.
+    let step = metrale_telemetry::Step {
+        number: step.number(),
+        armed: step.armed(),
+    };
+    let lane = recorder.begin_lane(step, LANE_DECODE, stream(doomed));
+    assert!(lane.is_some());
+    app.destroy_stream(doomed);
+    recorder.harvest();
+    control::advance_ns(59_999_999_999);
+    recorder.harvest();
+    assert_eq!(recorder.lane_ledger().in_flight, 1);
+    control::advance_ns(1);
+    recorder.harvest();
+    let ledger = recorder.lane_ledger();
+    assert_eq!((ledger.reclaimed, ledger.in_flight), (1, 0));
+    assert_eq!(control::stale_handle_uses(), 0);
+}
+
+#[test]
+fn no_event_comes_or_goes_in_steady_state_and_no_context_is_touched() {
+    let app = App::new();
+    let recorder = app.recorder();
+    let once = [
+        "cuInit",
+        "cuCtxCreate_v2",
+        "cuCtxCreate_v4",
+        "cuDevicePrimaryCtxRetain",
+        "cuCtxSetCurrent",
+        "cuCtxPushCurrent_v2",
+        "cuCtxSynchronize",
+        "cuStreamSynchronize",
+        "cuEventSynchronize",
+        "cuEventCreate",
+        "cuEventDestroy_v2",
+        "cuEventRecordWithFlags",
+    ];
+    let before = once.map(calls);
+    let exec = app.graph_exec(1_000);
+    let graph = recorder.graph("decode");
+    for _ in 0..1_000 {
+        let step = recorder.step();
+        let lane = step.lane(LANE_DECODE, stream(app.stream));
+        let launch = lane.launch(super::rig::loaded(app.spin));
+        assert!(app.launch(app.spin, app.stream, 500).is_success());
+        drop(launch);
+        let launch = lane.graph(graph);
+        assert!(app.launch_graph(exec, app.stream).is_success());
+        drop(launch);
+        drop(lane);
+        control::advance_ns(1_500);
+        recorder.harvest();
+    }
+    assert_eq!(once.map(calls), before);
+    assert_eq!(calls("cuFuncGetName"), 1);
+    let ledger = recorder.kernel_ledger().plus(recorder.lane_ledger());
+    assert_eq!((ledger.attempts, ledger.landed), (3_000, 3_000));
+}
+
+#[test]
+fn making_and_closing_leave_the_threads_context_as_it_was() {
+    let app = App::new();
+    let mut second = 0u64;
+    let made = cu!("cuCtxCreate_v2", &raw mut second => *mut u64, 0 => u32, 0 => i32);
+    assert!(made.is_success());
+    for own in [second, app.context, 0] {
+        assert!(cu!("cuCtxSetCurrent", own => u64).is_success());
+        let before = current();
+        let recorder = app.recorder();
+        assert_eq!(current(), before);
+        recorder.close();
+        assert_eq!(current(), before);
+    }
+    assert_eq!(calls("cuEventCreate"), calls("cuEventDestroy_v2"));
+}
+
+/// A reset gives the context's handle to another one; its events are gone.
+#[test]
+fn close_after_a_reset_touches_no_event() {
+    let app = App::new();
+    let recorder = app.recorder();
+    let reset = cu!("cuDevicePrimaryCtxReset_v2", 0 => i32);
+    assert!(reset.is_success());
+    recorder.close();
+    assert_eq!(calls("cuEventDestroy_v2"), 0);
+    assert_eq!(control::stale_handle_uses(), 0);
+
+    // A context that is gone altogether.
+    let mut second = 0u64;
+    let made = cu!("cuCtxCreate_v2", &raw mut second => *mut u64, 0 => u32, 0 => i32);
+    assert!(made.is_success());
+    // SAFETY: the context is live.
+    let recorder = unsafe {
+        Recorder::from_raw(
+            super::rig::driver(),
+            second,
+            super::rig::telemetry(),
+            config(),
+        )
+    };
+    let recorder = recorder.unwrap();
+    recorder.close();
+    let destroyed = calls("cuEventDestroy_v2");
+    assert!(cu!("cuCtxDestroy_v2", second => u64).is_success());
+    assert_eq!(destroyed, 2 * (64 + 64), "closed in time");
+    assert_eq!(control::stale_handle_uses(), 0);
+}
+
+#[test]
+fn recorders_go_in_any_order_with_spans_in_flight() {
+    for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+        let app = App::new();
+        let mut recorders: Vec<_> = (0..3).map(|_| Some(app.recorder())).collect();
+        for recorder in recorders.iter().flatten() {
+            drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
+        }
+        for (turn, which) in order.into_iter().enumerate() {
+            let gone = recorders[which].take().unwrap();
+            if turn == 1 {
+                gone.close();
+            } else {
+                drop(gone);
+            }
+            for recorder in recorders.iter().flatten() {
+                drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
+                assert!(recorder.harvest() > 0);
+            }
+        }
+        assert_eq!(calls("cuEventDestroy_v2"), 2 * (64 + 64));
+        assert_eq!(control::stale_handle_uses(), 0);
+    }
+}
+
+/// Used, and dropped, by destructors of thread-local values.
+#[test]
+fn a_recorder_may_be_used_and_go_while_its_thread_ends() {
+    struct Last(Recorder, u64);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            drop(self.0.step().lane(LANE_DECODE, stream(self.1)));
+            assert_eq!(self.0.harvest(), 1);
+            assert_eq!(self.0.kernels(), []);
+        }
+    }
+    thread_local! {
+        static LAST: RefCell<Option<Last>> = const { RefCell::new(None) };
+        static OWN: RefCell<Option<Recorder>> = const { RefCell::new(None) };
+    }
+    let app = App::new();
+    let own = RecorderConfig {
+        harvest: Harvest::OwnThread(Duration::from_millis(1)),
+        ..config()
+    };
+    let (explicit, own) = (app.recorder(), app.try_recorder(own).unwrap());
+    let on = app.stream;
+    let thread = std::thread::spawn(move || {
+        LAST.set(Some(Last(explicit, on)));
+        OWN.set(Some(own));
+    });
+    thread.join().expect("no destructor panics");
+    assert_eq!(calls("cuEventDestroy_v2"), 0, "dropped recorders leak");
+    let before = all_calls();
+    std::thread::sleep(Duration::from_millis(5));
+    assert_eq!(all_calls() - before, 1, "nobody harvests any more");
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A forked child and a process that exits: no driver call, nothing destroyed.
+#![cfg(unix)]
+
+use super::rig::{App, config, func, stream};
+use super::{child, rig};
+use metrale_gpu_runtime::timing::{self, Harvest, Recorder, RecorderConfig};
+use metrale_gpu_sim::control;
+use metrale_telemetry::clock::monotonic_ns;
+use metrale_telemetry::kernel::LANE_DECODE;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+fn own_thread() -> RecorderConfig {
+    RecorderConfig {
+        harvest: Harvest::OwnThread(Duration::from_micros(100)),
+        // The simulator's clock has a lock, which a fork may catch held.
+        clock: monotonic_ns,
+        ..config()
+    }
+}
+
+fn lane(app: &App, recorder: &Recorder) {
+    let step = recorder.step();
+    let lane = step.lane(LANE_DECODE, stream(app.stream));
+    drop(lane.launch(func(app.spin)));
+}
+
+/// What a forked child does with the recorders that it inherits; the number of
+/// the first thing that is wrong.
+///
+/// The simulator answers every call of a child with 3, as the driver does, and
+/// that would quarantine: whoever is not quarantined made no call.
+fn inherit(app: &App, recorders: Vec<Recorder>) -> i32 {
+    for recorder in &recorders {
+        let before = (recorder.lane_ledger(), recorder.kernel_ledger());
+        lane(app, recorder);
+        let landed = recorder.harvest();
+        let after = (recorder.lane_ledger(), recorder.kernel_ledger());
+        if landed != 0 || recorder.health().quarantined.is_some() {
+            return 1;
+        }
+        if after.0.refused != before.0.refused + 1 || after.1.refused != before.1.refused + 1 {
+            return 2;
+        }
+        let _ = (recorder.kernels(), recorder.graph("inherited"));
+    }
+    timing::lane_begin(LANE_DECODE, stream(app.stream));
+    timing::lane_end(LANE_DECODE, stream(app.stream));
+    timing::harvest();
+    if timing::installed().is_none_or(|recorder| recorder.health().quarantined.is_some()) {
+        return 3;
+    }
+    // One is closed, the others are dropped; no thread is waited for.
+    let mut recorders = recorders.into_iter();
+    if let Some(first) = recorders.next() {
+        first.close();
+    }
+    drop(recorders);
+    0
+}
+
+#[test]
+fn a_forked_child_is_silent() {
+    const NAME: &str = "processes::a_forked_child_is_silent";
+    if !child::is_child() {
+        return child::passes(NAME, &[]);
+    }
+    let app = App::new();
+    let explicit = RecorderConfig {
+        clock: monotonic_ns,
+        ..config()
+    };
+    timing::install(app.try_recorder(explicit.clone()).unwrap()).unwrap();
+    for round in 0..20 {
+        let recorders: Vec<_> = [
+            explicit.clone(),
+            own_thread(),
+            explicit.clone(),
+            own_thread(),
+        ]
+        .into_iter()
+        .map(|config| app.try_recorder(config).unwrap())
+        .collect();
+        for recorder in &recorders {
+            lane(&app, recorder);
+        }
+        // SAFETY: the child runs `inherit` and leaves by `_exit`. Other threads
+        // are inside the simulator at most, which the child does not enter, or
+        // the allocator, which is whole after a fork.
+        let pid = unsafe { libc::fork() };
+        assert!(pid >= 0, "fork");
+        if pid == 0 {
+            let wrong = inherit(&app, recorders);
+            // SAFETY: ends this process without handlers or destructors.
+            unsafe { libc::_exit(wrong) };
+        }
+        let mut status = 0;
+        // SAFETY: our own child, and a pointer to a live integer.
+        let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
+        assert_eq!(waited, pid);
+        assert!(libc::WIFEXITED(status), "round {round}: {status:#x}");
+        assert_eq!(libc::WEXITSTATUS(status), 0, "round {round}: see `inherit`");
+        // The parent goes on.
+        for recorder in &recorders {
+            lane(&app, recorder);
+            while recorder.lane_ledger().in_flight > 0 {
+                recorder.harvest();
+            }
+        }
+    }
+    assert_eq!(rig::calls("cuEventDestroy_v2"), 0);
+}
+
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+/// The exit code of a child in which all is well.
+const QUIET: i32 = 47;
+
+/// Registered by the application before the recorder was made, as the driver's
+/// own handlers are: it runs after the recorder's.
+extern "C" fn driver_goes() {
+    CALLS.store(rig::all_calls(), Ordering::Relaxed);
+    std::thread::sleep(Duration::from_millis(50));
+    let made = rig::all_calls() - CALLS.load(Ordering::Relaxed) - 1;
+    let destroyed = rig::calls("cuEventDestroy_v2");
+    let code = if made == 0 && destroyed == 0 {
+        QUIET
+    } else {
+        1
+    };
+    // SAFETY: ends this process.
+    unsafe { libc::_exit(code) };
+}
+
+fn exits_quietly(name: &str, prepare: fn(&App)) {
+    if !child::is_child() {
+        let output = child::run(name, &[]);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(QUIET), "{name}: {told}");
+        return;
+    }
+    let app = App::new();
+    // SAFETY: a function without arguments that does not unwind.
+    assert_eq!(unsafe { libc::atexit(driver_goes) }, 0);
+    prepare(&app);
+    std::process::exit(2);
+}
+
+#[test]
+fn nothing_is_called_once_the_process_exits() {
+    exits_quietly(
+        "processes::nothing_is_called_once_the_process_exits",
+        |app| {
+            let recorder = app.try_recorder(own_thread()).unwrap();
+            lane(app, &recorder);
+            // The GPU never gets there: the thread polls until the end.
+            assert!(app.launch(app.spin, app.stream, u64::MAX / 2).is_success());
+            lane(app, &recorder);
+            while rig::calls("cuEventQuery") < 20 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            std::mem::forget(recorder);
+        },
+    );
+}
+
+#[test]
+fn an_exit_waits_for_no_poll_that_hangs() {
+    exits_quietly("processes::an_exit_waits_for_no_poll_that_hangs", |app| {
+        let recorder = app.try_recorder(own_thread()).unwrap();
+        control::hang("cuEventQuery").unwrap();
+        lane(app, &recorder);
+        rig::wait_until_hung("cuEventQuery", 1);
+        std::mem::forget(recorder);
+    });
+}
+
+/// Dropped, and closed, by handlers that run after the recorder's own.
+#[test]
+fn recorders_that_go_at_exit_leak() {
+    static LEFT: std::sync::Mutex<Vec<Recorder>> = std::sync::Mutex::new(Vec::new());
+    extern "C" fn go() {
+        let left = std::mem::take(&mut *LEFT.lock().unwrap());
+        for (which, recorder) in left.into_iter().enumerate() {
+            let _ = recorder.harvest();
+            if which % 2 == 0 {
+                recorder.close();
+            } else {
+                drop(recorder);
+            }
+        }
+    }
+    exits_quietly("processes::recorders_that_go_at_exit_leak", |app| {
+        // SAFETY: a function without arguments that does not unwind.
+        assert_eq!(unsafe { libc::atexit(go) }, 0);
+        let configs = [config(), config(), own_thread(), own_thread()];
+        let made = configs.map(|config| app.try_recorder(config).unwrap());
+        for recorder in &made {
+            lane(app, recorder);
+        }
+        *LEFT.lock().unwrap() = made.into();
+    });
+}
