@@ -60,7 +60,7 @@ fn watch() {
     extern "C" fn at_exit() {
         GENERATION.fetch_add(1, Ordering::SeqCst);
         // Until a poll in progress is over, but not for long: it may hang.
-        for _ in 0..100 {
+        for _ in 0..200 {
             if BUSY.load(Ordering::SeqCst) == 0 {
                 return;
             }

@@ -5,6 +5,7 @@
 mod capture;
 mod child;
 mod devices;
+mod docs;
 mod drivers;
 mod errors;
 mod installed;

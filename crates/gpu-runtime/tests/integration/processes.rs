@@ -8,7 +8,7 @@ use metrale_gpu_runtime::timing::{self, Harvest, Recorder, RecorderConfig};
 use metrale_gpu_sim::control;
 use metrale_telemetry::clock::monotonic_ns;
 use metrale_telemetry::kernel::LANE_DECODE;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 fn own_thread() -> RecorderConfig {
@@ -174,6 +174,42 @@ fn an_exit_waits_for_no_poll_that_hangs() {
         rig::wait_until_hung("cuEventQuery", 1);
         std::mem::forget(recorder);
     });
+}
+
+/// A poll in progress when the exit begins is over before the driver goes.
+#[test]
+fn an_exit_waits_a_little_for_a_poll_in_progress() {
+    static EXITING: AtomicBool = AtomicBool::new(false);
+    extern "C" fn exiting() {
+        EXITING.store(true, Ordering::Relaxed);
+    }
+    extern "C" fn driver_goes_after_it() {
+        if control::hung_calls("cuEventQuery") != Ok(0) {
+            // SAFETY: ends this process.
+            unsafe { libc::_exit(3) };
+        }
+    }
+    exits_quietly(
+        "processes::an_exit_waits_a_little_for_a_poll_in_progress",
+        |app| {
+            // SAFETY: a function without arguments that does not unwind.
+            assert_eq!(unsafe { libc::atexit(driver_goes_after_it) }, 0);
+            let recorder = app.try_recorder(own_thread()).unwrap();
+            // SAFETY: as above.
+            assert_eq!(unsafe { libc::atexit(exiting) }, 0);
+            control::hang("cuEventQuery").unwrap();
+            lane(app, &recorder);
+            rig::wait_until_hung("cuEventQuery", 1);
+            std::thread::spawn(|| {
+                while !EXITING.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+                std::thread::sleep(Duration::from_millis(5));
+                control::release("cuEventQuery").unwrap();
+            });
+            std::mem::forget(recorder);
+        },
+    );
 }
 
 /// Dropped, and closed, by handlers that run after the recorder's own.

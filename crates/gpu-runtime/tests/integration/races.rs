@@ -159,6 +159,37 @@ fn a_start_caught_by_a_capture_of_its_own_stream_is_never_polled() {
     );
 }
 
+/// The other half of it, which no order of calls closes either: documented, and
+/// never more than one poll.
+#[test]
+fn an_end_caught_by_a_capture_of_its_own_stream_is_polled_once() {
+    let app = App::new();
+    let recorder = app.recorder();
+    let token = recorder.begin_lane(STEP, LANE_DECODE, stream(app.stream));
+    control::hang("cuEventRecord").unwrap();
+    std::thread::scope(|scope| {
+        let ending = scope.spawn(|| recorder.end_lane(token.unwrap(), stream(app.stream)));
+        wait_until_hung("cuEventRecord", 1);
+        app.begin_capture(app.stream, THREAD_LOCAL);
+        control::release("cuEventRecord").unwrap();
+        ending.join().unwrap();
+    });
+    for _ in 0..3 {
+        assert_eq!(recorder.harvest(), 0);
+    }
+    assert_eq!(calls("cuEventQuery"), 1);
+    assert_eq!(app.thread_mode(), GLOBAL);
+    assert_eq!(
+        app.end_capture(app.stream),
+        Status::ERROR_STREAM_CAPTURE_INVALIDATED
+    );
+    let ledger = recorder.lane_ledger();
+    assert_eq!((ledger.begun, ledger.failed, ledger.in_flight), (1, 1, 0));
+    assert_eq!(recorder.health().quarantined, None);
+    lane(&recorder, app.stream);
+    assert_eq!(recorder.harvest(), 1);
+}
+
 #[test]
 fn default_streams_are_those_of_the_recorders_context_and_thread() {
     let app = App::new();

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A serving stack in miniature with the recorder in it, one to a GPU: what
+//! `docs/integration.md` explains. Prefill launches kernels, decode replays a
+//! CUDA graph. It serves on every GPU there is, or on the simulated driver.
+
+use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
+use cudarc::driver::{
+    CudaContext, CudaFunction, CudaGraph, CudaStream, DriverError, LaunchConfig, PushKernelArg,
+};
+use cudarc::nvrtc::Ptx;
+use metrale_gpu_runtime::timing::{GraphRef, Harvest, Recorder, RecorderConfig, demangle};
+use metrale_telemetry::kernel::{LANE_DECODE, LANE_PREFILL, LANES};
+use metrale_telemetry::{Level, Telemetry};
+use std::sync::Arc;
+
+/// An empty kernel. The simulated driver makes it last as long as it is told.
+const PTX: &str = "
+.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry _Z9attentiony(.param .u64 duration_ns) { ret; }
+";
+
+type Error = Box<dyn std::error::Error>;
+
+/// One GPU of the server. The recorder is `None` where it could not be made.
+struct Gpu {
+    recorder: Option<Recorder>,
+    attention: CudaFunction,
+    decode: CudaGraph,
+    decode_row: Option<GraphRef>,
+    stream: Arc<CudaStream>,
+}
+
+impl Gpu {
+    fn new(ordinal: usize) -> Result<Self, Error> {
+        let context = CudaContext::new(ordinal)?;
+        // SAFETY: this program shares no memory between its streams.
+        unsafe { context.disable_event_tracking() };
+
+        // Telemetry lives as long as the process: whoever reads it may come late.
+        let telemetry: &'static Telemetry = Box::leak(Box::new(Telemetry::new()));
+        let config = RecorderConfig {
+            label: ordinal.to_string(),
+            ..RecorderConfig::default()
+        };
+        // Before any graph is captured. It makes its events now and none later.
+        let recorder = match Recorder::new(&context, telemetry, config) {
+            Ok(recorder) => Some(recorder),
+            Err(error) => {
+                eprintln!("GPU {ordinal} is not timed: {error}");
+                None
+            }
+        };
+
+        let stream = context.new_stream()?;
+        let module = context.load_module(Ptx::from_src(PTX))?;
+        let attention = module.load_function("_Z9attentiony")?;
+        let decode = capture(&stream, &attention)?;
+        // Named once, when the graph is made; a graph made anew keeps its row.
+        let decode_row = recorder.as_ref().map(|it| it.graph("decode, 8 requests"));
+        Ok(Self {
+            recorder,
+            attention,
+            decode,
+            decode_row,
+            stream,
+        })
+    }
+
+    fn step(&self, prompts: u64) -> Result<(), Error> {
+        let step = self.recorder.as_ref().map(|recorder| recorder.step());
+
+        let lane = step.as_ref().map(|it| it.lane(LANE_PREFILL, &self.stream));
+        for prompt in 0..prompts {
+            // Timed on one step in 64; on the others this is one branch.
+            let launch = lane.as_ref().map(|lane| lane.launch(&self.attention));
+            let launched = launch_attention(&self.stream, &self.attention, 20_000 + prompt);
+            match (launched, launch) {
+                (Ok(()), launch) => drop(launch),
+                // A launch that failed did no work that could be timed.
+                (Err(error), Some(launch)) => {
+                    launch.cancel();
+                    return Err(error.into());
+                }
+                (Err(error), None) => return Err(error.into()),
+            }
+        }
+        drop(lane); // records the lane's end: after its last launch
+
+        let lane = step.as_ref().map(|it| it.lane(LANE_DECODE, &self.stream));
+        let launch = match (&lane, self.decode_row) {
+            (Some(lane), Some(row)) => Some(lane.graph(row)),
+            _ => None,
+        };
+        self.decode.launch()?;
+        drop(launch);
+        drop(lane);
+        Ok(())
+    }
+
+    fn report(&self) {
+        let Some(recorder) = &self.recorder else {
+            return;
+        };
+        println!("GPU {}, {:?}", recorder.label(), recorder.driver().origin());
+        let telemetry = recorder.telemetry();
+        for (lane, times) in LANES.iter().zip(&telemetry.instruments().lane) {
+            let times = times.snapshot();
+            println!(
+                "  {lane:8} {:12} ns, {} spans",
+                times.sum_ns(),
+                times.count()
+            );
+        }
+        for kernel in recorder.kernels() {
+            let name = kernel.name.as_deref().unwrap_or("(no name)");
+            let (name, samples) = (demangle(name), kernel.samples);
+            println!("  {:12} ns, {samples} timed: {name}", kernel.total_ns);
+        }
+        println!("  lanes   {:?}", recorder.lane_ledger());
+        println!("  kernels {:?}", recorder.kernel_ledger());
+        println!("  {:?}", recorder.health());
+    }
+
+    /// Stops timing and gives the events back. The GPU is idle by now.
+    fn shut_down(self) {
+        if let Some(recorder) = self.recorder {
+            recorder.harvest(); // what is done by now still lands
+            recorder.close();
+        }
+        // The stream and the context go after it, as fields do anyway.
+    }
+}
+
+fn launch_attention(
+    stream: &Arc<CudaStream>,
+    attention: &CudaFunction,
+    duration_ns: u64,
+) -> Result<(), DriverError> {
+    let mut builder = stream.launch_builder(attention);
+    builder.arg(&duration_ns);
+    // SAFETY: the kernel takes one u64.
+    unsafe { builder.launch(LaunchConfig::for_num_elems(32)) }.map(|_| ())
+}
+
+fn capture(stream: &Arc<CudaStream>, attention: &CudaFunction) -> Result<CudaGraph, Error> {
+    stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)?;
+    for _ in 0..8 {
+        launch_attention(stream, attention, 1_000)?;
+    }
+    let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+    stream.end_capture(flags)?.ok_or_else(|| "no graph".into())
+}
+
+/// The other way to harvest: explicitly, best at the begin of a step.
+fn serve_explicitly(steps: u64) -> Result<(), Error> {
+    let context = CudaContext::new(0)?;
+    let stream = context.new_stream()?;
+    let config = RecorderConfig {
+        harvest: Harvest::Explicit,
+        ..RecorderConfig::default()
+    };
+    let recorder = Recorder::new(&context, metrale_telemetry::global(), config)?;
+    for _ in 0..steps {
+        recorder.harvest();
+        let step = recorder.step();
+        let lane = step.lane(LANE_DECODE, &stream);
+        // … launches …
+        drop(lane);
+    }
+    stream.synchronize()?;
+    recorder.harvest();
+    println!("explicitly: {:?}", recorder.lane_ledger());
+    recorder.close();
+    Ok(())
+}
+
+/// Serves a thousand steps on every GPU, and a hundred more on the first.
+pub(crate) fn main() -> Result<(), Error> {
+    let gpus: Vec<Gpu> = (0..CudaContext::device_count()?)
+        .map(|ordinal| Gpu::new(ordinal as usize))
+        .collect::<Result<_, Error>>()?;
+    for number in 0..1_000 {
+        for gpu in &gpus {
+            gpu.step(number % 3)?;
+        }
+    }
+    for gpu in &gpus {
+        if let Some(recorder) = &gpu.recorder {
+            // From any thread, at any moment.
+            recorder.telemetry().set_level(Level::Basic);
+        }
+        gpu.stream.synchronize()?; // yours to do; the recorder never does it
+    }
+    for gpu in gpus {
+        gpu.report();
+        gpu.shut_down();
+    }
+    serve_explicitly(100)
+}

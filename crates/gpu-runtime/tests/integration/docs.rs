@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The documents keep their word: code in them is code of the example, which
+//! runs, and tests that they name exist.
+
+use super::libraries::over_simulator;
+use metrale_telemetry::kernel::LANE_DECODE;
+use std::path::{Path, PathBuf};
+
+#[path = "../../examples/serve.rs"]
+mod serve;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn document(name: &str) -> String {
+    let path = root().join("docs").join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The lines without indentation and without blank ones.
+fn lines(text: &str) -> Vec<&str> {
+    text.lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect()
+}
+
+/// The fenced blocks of that language.
+fn blocks<'a>(text: &'a str, language: &str) -> Vec<Vec<&'a str>> {
+    let fence = format!("```{language}\n");
+    let starts = text.match_indices(&fence);
+    starts
+        .map(|(at, fence)| {
+            let block = &text[at + fence.len()..];
+            lines(&block[..block.find("```").expect("a block ends")])
+        })
+        .collect()
+}
+
+/// The words between backticks.
+fn code_words(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn code_in_the_documents_is_the_examples() {
+    let example = lines(include_str!("../../examples/serve.rs"));
+    let text = document("integration.md");
+    let blocks = blocks(&text, "rust");
+    assert!(blocks.len() >= 6, "{}", blocks.len());
+    for block in blocks {
+        // A line `…` stands for what is left out.
+        for part in block
+            .split(|line| *line == "…")
+            .filter(|part| !part.is_empty())
+        {
+            let found = example.windows(part.len()).any(|window| window == part);
+            assert!(found, "not in examples/serve.rs:\n{}", part.join("\n"));
+        }
+    }
+}
+
+#[test]
+fn every_test_that_the_rules_name_exists() {
+    let text = document("cuda-rules.md");
+    let named: Vec<_> = code_words(&text)
+        .filter_map(|word| word.split_once("::"))
+        .filter(|(module, _)| module.chars().all(|c| c.is_ascii_lowercase()))
+        .collect();
+    assert!(named.len() >= 30, "{}", named.len());
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/integration");
+    for (module, test) in named {
+        let file = folder.join(module).with_extension("rs");
+        let source = std::fs::read_to_string(&file)
+            .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let is_test = source.contains(&format!("#[test]\nfn {test}() {{"));
+        assert!(is_test, "no test {module}::{test}");
+    }
+}
+
+/// And every test of a rule is named: a new one has to find its promise.
+#[test]
+fn every_rule_of_the_library_has_its_number() {
+    let text = document("cuda-rules.md");
+    let numbers: Vec<usize> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("### ")?.split_once('.')?.0.parse().ok())
+        .collect();
+    assert_eq!(numbers, (1..=numbers.len()).collect::<Vec<_>>());
+    for section in text.split("### ").skip(1) {
+        let title = section.lines().next().unwrap_or_default();
+        assert!(
+            code_words(section).any(|word| word.contains("::")),
+            "{title}: proven by what?"
+        );
+    }
+}
+
+#[test]
+fn the_example_serves_on_the_simulated_driver() {
+    over_simulator("docs::the_example_serves_on_the_simulated_driver", || {
+        serve::main().unwrap();
+        let lane = metrale_telemetry::global().instruments().lane[LANE_DECODE].snapshot();
+        assert_eq!(lane.count(), 100, "what the explicit harvests landed");
+    });
+}
