@@ -51,6 +51,12 @@ fn zero_slots_panic_as_documented() {
     let _ = SpanRing::new(super::scripted::Scripted::default(), 0);
 }
 
+#[test]
+#[should_panic(expected = "at most 2^24 slots")]
+fn more_slots_than_a_token_can_name_panic_as_documented() {
+    let _ = SpanRing::new(super::scripted::Scripted::default(), (1 << 24) + 1);
+}
+
 /// A source for many threads: every pair is done at once, and a pair that is
 /// touched by two threads at a time is an error.
 struct Exclusive(Vec<std::sync::Mutex<()>>);

@@ -2,7 +2,10 @@
 //! One span's way through the ring, and every way it can fail.
 
 use super::scripted::{Bench, Call, Scripted};
-use crate::kernel::{Edge, LANE_DECODE, SpanKey, SpanPoll, SpanRing};
+use crate::kernel::{
+    Edge, EventOps, KernelInstruments, LANE_DECODE, SpanKey, SpanPoll, SpanRing, SpanToken,
+};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 const DECODE: SpanKey = SpanKey::Lane(LANE_DECODE);
@@ -165,6 +168,48 @@ fn a_span_left_open_is_reclaimed_by_age_and_its_end_is_stale() {
     bench.harvest();
     assert_eq!(bench.ring.ledger().in_flight, 1);
     bench.assert_closes();
+}
+
+/// A source in whose records another thread's passes and ends come around.
+#[derive(Default)]
+struct Interrupted {
+    ring: OnceLock<Weak<SpanRing<Interrupted>>>,
+    instruments: KernelInstruments,
+}
+
+impl EventOps for Interrupted {
+    fn record(&self, slot: usize, _: Edge, _: u64) -> bool {
+        let ring = self.ring.get().and_then(Weak::upgrade).unwrap();
+        for _ in 0..3 {
+            assert_eq!(ring.harvest(&self.instruments), 0);
+        }
+        let other = SpanToken::from_slot(slot);
+        ring.end(other, 1, &self.instruments);
+        ring.cancel(other);
+        assert_eq!(ring.ledger().in_flight, 1, "nobody else frees the span");
+        true
+    }
+    fn poll(&self, _: usize) -> SpanPoll {
+        SpanPoll::Ready(1)
+    }
+}
+
+#[test]
+fn a_span_whose_record_is_in_progress_is_nobody_elses() {
+    // Every open span is too old at once.
+    let ring = SpanRing::builder(Interrupted::default(), 1)
+        .reclaim_after(Duration::ZERO)
+        .build();
+    let ring = Arc::new(ring);
+    let ops = ring.ops();
+    ops.ring.set(Arc::downgrade(&ring)).unwrap();
+    let token = ring.begin(DECODE, 1, &ops.instruments).unwrap();
+    ring.end(token, 1, &ops.instruments);
+    assert_eq!(ring.harvest(&ops.instruments), 1);
+    let ledger = ring.ledger();
+    assert_eq!((ledger.reclaimed, ledger.cancelled), (0, 0));
+    assert_eq!(ledger.stale_ends, 4, "two in each record");
+    assert!(ledger.closes(), "{ledger:?}");
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn a_slot_number_names_the_span_open_there_now() {
 #[test]
 fn tokens_of_another_ring_and_out_of_range_slots_are_refused() {
     let (ours, theirs) = (Bench::new(4), Bench::new(4));
-    ours.begin(KERNEL, 1).unwrap();
+    let own = ours.begin(KERNEL, 1).unwrap();
     let foreign = theirs.begin(KERNEL, 1).unwrap();
     ours.script.calls();
     for token in [
@@ -62,11 +62,15 @@ fn tokens_of_another_ring_and_out_of_range_slots_are_refused() {
         SpanToken::from_slot(4),
         SpanToken::from_slot(usize::MAX),
         SpanToken::from_bits(u64::MAX),
+        // This ring and lap, a slot it does not have.
+        SpanToken::from_bits(own.to_bits() | 4),
+        // This ring and slot, another lap.
+        SpanToken::from_bits(own.to_bits() ^ 1 << 24),
     ] {
         ours.ring.end(token, 1, &ours.instruments);
         ours.ring.cancel(token);
     }
     assert_eq!(ours.script.calls(), []);
-    assert_eq!(ours.ring.ledger().stale_ends, 8);
+    assert_eq!(ours.ring.ledger().stale_ends, 12);
     assert_eq!(ours.ring.ledger().in_flight, 1);
 }
