@@ -16,6 +16,7 @@ use metrale_telemetry::Telemetry;
 use crate::plan::{Chain, Graph, Plan};
 use crate::play::PlayError;
 use crate::ptx;
+use crate::simulator::clock_ns;
 
 const ONE_THREAD: LaunchConfig = LaunchConfig {
     grid_dim: (1, 1, 1),
@@ -52,6 +53,8 @@ impl Device {
         // The recorder comes before any capture.
         let config = RecorderConfig {
             harvest: Harvest::Explicit,
+            // One clock for host and GPU: a poll takes no time on a simulator.
+            clock: clock_ns,
             label: ordinal.to_string(),
             ..RecorderConfig::default()
         };
@@ -59,7 +62,11 @@ impl Device {
         let module = context.load_module(Ptx::from_src(ptx::module(plan.kernels.len())))?;
         let functions = (0..plan.kernels.len())
             .map(|kernel| module.load_function(&ptx::entry(kernel)))
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<Vec<_>, _>>()?;
+        for (function, name) in functions.iter().zip(&plan.kernels) {
+            // The driver only knows the names of the PTX.
+            recorder.name(function, name);
+        }
         let streams = (0u32..)
             .zip(&plan.streams)
             .filter(|(_, stream)| stream.device == number)

@@ -18,6 +18,7 @@ pub mod play;
 pub mod progress;
 pub mod ptx;
 pub mod report;
+mod serve;
 pub mod simulator;
 pub mod steps;
 mod tally;

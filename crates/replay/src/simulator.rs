@@ -4,8 +4,10 @@
 
 use std::ffi::{CStr, c_char};
 use std::path::Path;
+use std::sync::OnceLock;
 
 use libloading::Library;
+use metrale_telemetry::clock::monotonic_ns;
 
 /// Host cost of the driver calls that a replay makes, in nanoseconds. Records:
 /// the middle of what is published for timing records (1.1 to 2.5 us on an
@@ -42,6 +44,19 @@ pub struct Simulator {
     _library: Library,
 }
 
+/// The simulator that gives this process its time, once there is one.
+static TIME: OnceLock<Clock> = OnceLock::new();
+
+/// The virtual clock, for a recorder that takes its clock as a function; the
+/// monotonic one where no simulator runs the process.
+pub fn clock_ns() -> u64 {
+    match TIME.get() {
+        // SAFETY: takes nothing, and the simulator's library stays loaded.
+        Some(now_ns) => unsafe { now_ns() },
+        None => monotonic_ns(),
+    }
+}
+
 impl Simulator {
     /// The controls of the simulated driver at `path`, which is loaded.
     ///
@@ -62,6 +77,8 @@ impl Simulator {
         let call_count = *unsafe { library.get::<CallCount>(b"sim_call_count\0") }?;
         // SAFETY: as above.
         let set_device_count = *unsafe { library.get::<SetDevices>(b"sim_set_device_count\0") }?;
+        // The driver's own references keep the library loaded for good.
+        let _ = TIME.set(now_ns);
         Ok(Self {
             now_ns,
             advance_to_ns,

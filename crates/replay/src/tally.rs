@@ -15,8 +15,9 @@ use crate::report::{self, Check, GraphRow, KernelRow, LaneRow, Report, SCHEMA, S
 use crate::simulator::Simulator;
 
 impl Player<'_> {
-    /// The report of a plan that is played.
-    pub(crate) fn report(&self, running: &Running, settings: Settings) -> Report {
+    /// The report of a plan that is played; its timed kernels ran for
+    /// `planned_ns` by the plan.
+    pub(crate) fn report(&self, running: &Running, settings: Settings, planned_ns: u64) -> Report {
         let kernels = self.kernel_rows();
         let read_ns: u64 = kernels.iter().map(|row| row.total_ns).sum();
         let sum = |value: fn(&Telemetry) -> u64| self.telemetry.iter().map(|it| value(it)).sum();
@@ -69,7 +70,7 @@ impl Player<'_> {
                 covered_ns: Some(covered_ns),
                 between_ns: None,
                 waiting_ns: (stamps != report::Stamps::Ideal)
-                    .then(|| read_ns.saturating_sub(self.planned_ns)),
+                    .then(|| read_ns.saturating_sub(planned_ns)),
                 check: None,
                 notes: self.plan.notes.clone(),
             },

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The serving loop: does what a plan says, with the guards that a server
+//! would use. Where steps overlap, as recorded ones may, a lane does not end
+//! in the step it began in: its span is a token.
+
+use std::collections::{HashMap, HashSet};
+use std::slice::Iter;
+
+use metrale_gpu_runtime::timing::StepGuard;
+use metrale_telemetry::Step;
+use metrale_telemetry::kernel::{LANE_ADMIT, SpanToken};
+
+use crate::plan::{LaneSpan, Op, Plan, What};
+use crate::play::{PlayError, Player, number};
+use crate::progress::Progress;
+use crate::simulator::Simulator;
+
+/// Operations between two harvests inside a step.
+const HARVEST_EVERY: usize = 1_000;
+/// Lanes open at once that are guards; a guard is a frame of the stack.
+const MAX_DEPTH: usize = 8;
+
+/// Performs the player's plan; on a simulator at its times from `start_ns` on.
+/// Returns how long the kernels with a span ran by the plan, nanoseconds.
+pub(crate) fn run(
+    player: &Player<'_>,
+    simulator: Option<&Simulator>,
+    start_ns: u64,
+) -> Result<u64, PlayError> {
+    let mut server = Server {
+        player,
+        simulator,
+        start_ns,
+        ops: player.plan.ops.iter(),
+        progress: Progress::new("replaying"),
+        guarded: guarded(player.plan),
+        step: Step::UNMEASURED,
+        open: HashMap::new(),
+        lane_of: HashMap::new(),
+        lane: LANE_ADMIT,
+        planned_ns: 0,
+    };
+    while let Some(what) = server.next() {
+        match what {
+            What::StepBegin { .. } => server.step()?,
+            other => server.perform(other)?,
+        }
+    }
+    Ok(server.planned_ns)
+}
+
+/// The lane spans that begin and end within one step and around each other, on
+/// the first device: those that can be guards.
+fn guarded(plan: &Plan) -> HashSet<u32> {
+    let mut guarded = HashSet::new();
+    let mut open: Vec<u32> = Vec::new();
+    let mut in_step = false;
+    for op in &plan.ops {
+        match op.what {
+            What::StepBegin { .. } | What::StepEnd => {
+                in_step = matches!(op.what, What::StepBegin { .. });
+                open.clear();
+            }
+            What::LaneBegin { span } => {
+                let stream = plan
+                    .spans
+                    .get(span as usize)
+                    .map(|span| span.stream as usize);
+                let stream = stream.and_then(|stream| plan.streams.get(stream));
+                if in_step && open.len() < MAX_DEPTH && stream.is_some_and(|it| it.device == 0) {
+                    open.push(span);
+                }
+            }
+            What::LaneEnd { span } => {
+                if open.last() == Some(&span) {
+                    guarded.insert(span);
+                }
+                open.retain(|other| *other != span);
+            }
+            _ => {}
+        }
+    }
+    guarded
+}
+
+struct Server<'p> {
+    player: &'p Player<'p>,
+    simulator: Option<&'p Simulator>,
+    start_ns: u64,
+    ops: Iter<'p, Op>,
+    progress: Progress,
+    guarded: HashSet<u32>,
+    step: Step,
+    /// Open lane spans that are tokens, by index into [`Plan::spans`].
+    open: HashMap<u32, Option<SpanToken>>,
+    /// The lane that a launch on a stream belongs to: that of the span open
+    /// there, else of the span begun last.
+    lane_of: HashMap<u32, usize>,
+    lane: usize,
+    planned_ns: u64,
+}
+
+impl Server<'_> {
+    /// The next operation, at its time.
+    fn next(&mut self) -> Option<What> {
+        let op = self.ops.next()?;
+        if let Some(simulator) = self.simulator {
+            simulator.advance_to_ns(self.start_ns + op.at_ns);
+        }
+        if self.ops.len().is_multiple_of(HARVEST_EVERY) {
+            self.player.harvest();
+            let all = self.player.plan.ops.len();
+            self.progress.at((all - self.ops.len()) as u64, all as u64);
+        }
+        Some(op.what)
+    }
+
+    fn step(&mut self) -> Result<(), PlayError> {
+        self.player.harvest();
+        // One scheduler drives all devices: the first decides for all.
+        let first = self
+            .player
+            .devices
+            .first()
+            .ok_or(PlayError::Plan("no device"))?;
+        let guard = first.recorder.step();
+        self.step = Step {
+            number: guard.number(),
+            armed: guard.armed(),
+        };
+        while let Some(what) = self.next() {
+            match what {
+                What::StepEnd => break,
+                What::LaneBegin { span } if self.guarded.contains(&span) => {
+                    self.lane(&guard, span)?;
+                }
+                other => self.perform(other)?,
+            }
+        }
+        self.step = Step::UNMEASURED;
+        Ok(())
+    }
+
+    /// A lane from its begin to its end, as a guard.
+    fn lane(&mut self, step: &StepGuard<'_>, span: u32) -> Result<(), PlayError> {
+        let (lane, planned) = self.enter(span)?;
+        let device = self.player.device(planned.stream)?;
+        let stream = device.stream(planned.stream)?;
+        let guard = step.lane(lane, stream);
+        while let Some(what) = self.next() {
+            match what {
+                What::LaneEnd { span: ended } if ended == span => break,
+                What::LaneBegin { span } if self.guarded.contains(&span) => {
+                    self.lane(step, span)?;
+                }
+                What::Kernel {
+                    kernel,
+                    stream: on,
+                    duration_ns,
+                } if on == planned.stream => {
+                    let function = device.function(Some(kernel))?;
+                    let launch = guard.launch(function);
+                    if let Err(error) = device.launch(stream, function, duration_ns) {
+                        launch.cancel();
+                        return Err(error.into());
+                    }
+                    self.planned_ns += if launch.is_timed() { duration_ns } else { 0 };
+                }
+                other => self.perform(other)?,
+            }
+        }
+        self.lane_of.remove(&planned.stream);
+        Ok(())
+    }
+
+    /// Notes that a lane span begins.
+    fn enter(&mut self, span: u32) -> Result<(usize, LaneSpan), PlayError> {
+        let planned = self.player.plan.spans.get(span as usize);
+        let planned = *planned.ok_or(PlayError::Plan("a span that it does not hold"))?;
+        self.lane = number(planned.lane);
+        self.lane_of.insert(planned.stream, self.lane);
+        Ok((self.lane, planned))
+    }
+
+    /// An operation that no guard stands for.
+    fn perform(&mut self, what: What) -> Result<(), PlayError> {
+        match what {
+            What::StepBegin { .. } | What::StepEnd => {}
+            What::LaneBegin { span } => {
+                let (lane, planned) = self.enter(span)?;
+                let device = self.player.device(planned.stream)?;
+                let stream = device.stream(planned.stream)?;
+                let token = device.recorder.begin_lane(self.step, lane, stream);
+                self.open.insert(span, token);
+            }
+            What::LaneEnd { span } => {
+                let planned = self.player.plan.spans.get(span as usize);
+                let on = planned
+                    .ok_or(PlayError::Plan("a span that it does not hold"))?
+                    .stream;
+                if let Some(token) = self.open.remove(&span).flatten() {
+                    let device = self.player.device(on)?;
+                    device.recorder.end_lane(token, device.stream(on)?);
+                }
+                self.lane_of.remove(&on);
+            }
+            What::Kernel {
+                kernel,
+                stream,
+                duration_ns,
+            } => {
+                self.kernel(kernel, stream, duration_ns)?;
+            }
+            What::Copy {
+                stream,
+                duration_ns,
+            }
+            | What::Set {
+                stream,
+                duration_ns,
+            } => {
+                let device = self.player.device(stream)?;
+                device.launch(device.stream(stream)?, device.function(None)?, duration_ns)?;
+            }
+            What::Graph { graph } => {
+                let planned = self.player.plan.graphs.get(graph as usize);
+                let planned = planned.ok_or(PlayError::Plan("a graph that it does not hold"))?;
+                self.player.device(planned.stream())?.launch_graph(graph)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn kernel(&mut self, kernel: u32, on: u32, duration_ns: u64) -> Result<(), PlayError> {
+        let lane = self.lane_of.get(&on).copied().unwrap_or(self.lane);
+        let device = self.player.device(on)?;
+        let (stream, function) = (device.stream(on)?, device.function(Some(kernel))?);
+        let token = device
+            .recorder
+            .begin_launch(self.step, lane, function, stream);
+        let launched = device.launch(stream, function, duration_ns);
+        match (token, &launched) {
+            (Some(token), Ok(())) => {
+                device.recorder.end_launch(token, stream);
+                self.planned_ns += duration_ns;
+            }
+            (Some(token), Err(_)) => device.recorder.cancel_launch(token),
+            (None, _) => {}
+        }
+        Ok(launched?)
+    }
+}
