@@ -26,6 +26,7 @@ const STEPS: &[Step] = &[
     ("test", || test::run(&[])),
     ("outside", outside::run),
     ("loom", || loom::run(&[])),
+    ("gates", crate::bench::gates),
     ("demo", smoke),
 ];
 

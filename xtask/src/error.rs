@@ -73,6 +73,9 @@ pub(crate) enum Error {
         /// Why.
         source: Box<Error>,
     },
+    /// A gate or a benchmark failed, or left what cannot be read.
+    #[error("{0}")]
+    Bench(String),
     /// The demo ended with a failure.
     #[error("`demo {args}` ended with {status}")]
     Demo {

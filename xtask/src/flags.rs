@@ -34,6 +34,15 @@ xflags::xflags! {
         /// Build the README's example as a crate outside the workspace, for each
         /// CUDA version that is promised.
         cmd outside {}
+        /// Measure: every benchmark in its short form, with ratios. Noisy; takes
+        /// some minutes.
+        cmd bench {
+            /// Count instead: instructions and driver calls, against the limits
+            /// of crates/bench/limits.toml. Exact; part of `ci`.
+            optional --gates
+            /// Criterion's filter: a regular expression over group/what/case.
+            repeated args: OsString
+        }
         /// Everything that a change must pass, in order.
         cmd ci {}
         /// Build the simulated driver and print its folder, for use as
@@ -67,6 +76,20 @@ mod tests {
                 other => panic!("demo {words}: {other:?}"),
             }
         }
+    }
+
+    #[test]
+    fn bench_counts_or_measures_what_is_named() {
+        match parse(args("bench begin_end harvest")) {
+            Ok(XtaskCmd::Bench(flags)) => {
+                assert_eq!(
+                    (flags.gates, flags.args),
+                    (false, args("begin_end harvest"))
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(parse(args("bench --gates")), Ok(XtaskCmd::Bench(it)) if it.gates));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Exit codes: 0 done, 1 a task failed, 2 the command line was wrong. `demo`
 //! becomes the replay binary, so its exit code is that binary's.
 
+mod bench;
 mod cargo;
 mod ci;
 mod demo;
@@ -46,6 +47,7 @@ fn run(cmd: XtaskCmd) -> Result<()> {
         XtaskCmd::Loom(flags) => loom::run(&flags.args),
         XtaskCmd::Tidy(_) => tidy::run(),
         XtaskCmd::Outside(_) => outside::run(),
+        XtaskCmd::Bench(flags) => bench::run(&flags),
         XtaskCmd::Ci(_) => ci::run(),
     }
 }

@@ -1,2 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Placeholder.
+//! What the benchmarks measure and what they measure it against:
+//! `docs/benchmarking.md` says how to read the numbers.
+//!
+//! - [`spans`]: one face for the ring and for the plain design it is compared
+//!   with ([`naive`]), over events that cost nothing ([`events`]).
+//! - [`plain_histogram`]: the histogram that a programmer would write first.
+//! - [`app`]: an application on the simulated driver.
+//! - [`threads`]: time on several threads.
+//! - [`paths`]: the hot paths whose instructions are counted.
+//! - [`calls`]: scripted workloads whose driver calls are counted.
+#![deny(missing_docs)]
+
+pub mod app;
+pub mod calls;
+pub mod events;
+pub mod naive;
+pub mod paths;
+pub mod plain_histogram;
+pub mod spans;
+pub mod threads;

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Histogram, kernel table and snapshots, beside the plain histogram and beside
+//! libraries that one might take instead.
+
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use metrale_bench::paths::{durations, handles};
+use metrale_bench::plain_histogram::PlainHistogram;
+use metrale_bench::threads::busy;
+use metrale_telemetry::instrument::NanosHistogram;
+use metrale_telemetry::kernel::{KERNEL_TABLE_SLOTS, KernelInstruments, SpanKey};
+use prometheus_client::metrics::histogram::{Histogram, NativeHistogramConfig};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Operations between two looks at the clock.
+const BATCH: u64 = 10_000;
+
+/// One operation of `op` on each of so many threads at once.
+fn on_threads(
+    c: &mut Criterion,
+    group: &str,
+    name: &str,
+    threads: usize,
+    op: impl Fn(usize) + Sync,
+) {
+    let id = BenchmarkId::new(name, format!("{threads} threads"));
+    c.benchmark_group(group).bench_function(id, |bencher| {
+        bencher.iter_custom(|ops| {
+            let rounds = ops.div_ceil(threads as u64 * BATCH);
+            let work = |thread: usize| {
+                for at in 0..BATCH as usize {
+                    // Threads walk the values out of step.
+                    op(at + 37 * thread);
+                }
+            };
+            busy(threads, rounds, BATCH, ops, work, || ())
+        });
+    });
+}
+
+fn observe(criterion: &mut Criterion) {
+    static OURS: NanosHistogram = NanosHistogram::new();
+    static PLAIN: PlainHistogram = PlainHistogram::new();
+    let durations = durations();
+    // The 27 powers of two from 1 us to 67 s.
+    let bounds = || (0..27).map(|power| 1e-6 * f64::from(1 << power));
+    let classic = Histogram::new(bounds());
+    let native = Histogram::new_native(NativeHistogramConfig::with_schema(5));
+    // Two digits, 1 ns to 128 s.
+    let hdr = hdrhistogram::Histogram::<u64>::new_with_bounds(1, 128_000_000_000, 2);
+    let mut hdr = hdr.expect("valid bounds").into_sync();
+    for threads in [1, 2, 3, 4] {
+        let ns = |at: usize| durations[at & 255];
+        on_threads(criterion, "observe", "metrale", threads, |at| {
+            OURS.observe(ns(at))
+        });
+        on_threads(criterion, "observe", "naive", threads, |at| {
+            PLAIN.observe(ns(at))
+        });
+        on_threads(
+            criterion,
+            "observe",
+            "prometheus-client classic",
+            threads,
+            |at| {
+                classic.observe(ns(at) as f64 * 1e-9);
+            },
+        );
+        on_threads(
+            criterion,
+            "observe",
+            "prometheus-client native",
+            threads,
+            |at| {
+                native.observe(ns(at) as f64 * 1e-9);
+            },
+        );
+    }
+    // A recorder belongs to one thread: nothing is shared until a refresh.
+    let mut recorder = hdr.recorder();
+    let mut at = 0;
+    let id = BenchmarkId::new("hdrhistogram", "1 threads");
+    criterion
+        .benchmark_group("observe")
+        .bench_function(id, |bencher| {
+            bencher.iter(|| {
+                at += 1;
+                recorder.saturating_record(durations[at & 255]);
+            });
+        });
+    drop(recorder);
+    hdr.refresh();
+    assert!(!hdr.is_empty());
+}
+
+/// The table's hash, so that the comparison is of tables.
+#[derive(Default)]
+struct Fibonacci(u64);
+
+impl Hasher for Fibonacci {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(self.0 ^ u64::from(byte));
+        }
+    }
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+}
+
+#[derive(Default)]
+struct Row {
+    samples: AtomicU64,
+    total_ns: AtomicU64,
+}
+
+fn table(criterion: &mut Criterion) {
+    let (handles, durations) = (handles(), durations());
+    let ours = KernelInstruments::new();
+    let papaya = papaya::HashMap::<u64, Row, BuildHasherDefault<Fibonacci>>::default();
+    // Full: the 64 that are recorded and 448 others.
+    let full = || {
+        handles
+            .into_iter()
+            .chain(handles[63] + 0x1c0..)
+            .take(KERNEL_TABLE_SLOTS)
+    };
+    for func in full() {
+        ours.record(SpanKey::Kernel(func), 1);
+        papaya.pin().insert(func, Row::default());
+    }
+    assert_eq!(ours.table_full.get(), 0);
+    for (group, beyond) in [("table_hit", 0), ("table_miss", 1 << 40)] {
+        let func = |at: usize| handles[at & 63] + beyond;
+        for threads in [1, 2, 3, 4] {
+            on_threads(criterion, group, "metrale", threads, |at| {
+                ours.record(SpanKey::Kernel(func(at)), durations[at & 255]);
+            });
+            on_threads(criterion, group, "papaya", threads, |at| {
+                if let Some(row) = papaya.pin().get(&func(at)) {
+                    row.samples.fetch_add(1, Ordering::Relaxed);
+                    row.total_ns
+                        .fetch_add(durations[at & 255], Ordering::Relaxed);
+                }
+            });
+        }
+    }
+    assert!(ours.table_full.get() > 0);
+}
+
+fn snapshot(criterion: &mut Criterion) {
+    let (histogram, kernels) = (NanosHistogram::new(), KernelInstruments::new());
+    durations().into_iter().for_each(|ns| histogram.observe(ns));
+    for func in 1..=KERNEL_TABLE_SLOTS as u64 {
+        kernels.record(SpanKey::Kernel(func << 9), 1_000);
+    }
+    let mut group = criterion.benchmark_group("snapshot");
+    let id = BenchmarkId::new("metrale", "a histogram");
+    group.bench_function(id, |bencher| {
+        bencher.iter(|| black_box(&histogram).snapshot())
+    });
+    let id = BenchmarkId::new("metrale", "512 kernels");
+    group.bench_function(id, |bencher| bencher.iter(|| black_box(&kernels).kernels()));
+}
+
+criterion_group!(benches, observe, table, snapshot);
+criterion_main!(benches);

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The ring beside the plain design: begin and end, and harvest passes over
+//! what is idle, landed and pending.
+
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use metrale_bench::events::{Done, Waiting};
+use metrale_bench::naive::NaiveRing;
+use metrale_bench::spans::Spans;
+use metrale_bench::threads::busy;
+use metrale_telemetry::kernel::{KernelInstruments, SpanRing};
+
+static INTO: KernelInstruments = KernelInstruments::new();
+
+const SLOTS: [usize; 4] = [64, 512, 4096, 65_536];
+
+/// A begun and ended span; a harvest frees the slots, untimed.
+fn begin_end<S: Spans<Done>>(criterion: &mut Criterion, slots: usize, threads: usize) {
+    let ring = S::make(Done, slots);
+    let batch = slots / threads;
+    let id = BenchmarkId::new(S::NAME, format!("{slots} slots, {threads} threads"));
+    criterion
+        .benchmark_group("begin_end")
+        .bench_function(id, |bencher| {
+            bencher.iter_custom(|pairs| {
+                let rounds = pairs.div_ceil((batch * threads) as u64);
+                let work = |_| assert_eq!(ring.fill(batch, 1, &INTO), batch);
+                let between = || assert_eq!(ring.harvest(&INTO), batch * threads);
+                busy(threads, rounds, batch as u64, pairs, work, between)
+            });
+        });
+}
+
+/// A landed span, of `spans` to a pass; filling the ring is not timed.
+fn landed<S: Spans<Done>>(criterion: &mut Criterion, slots: usize, spans: usize) {
+    let ring = S::make(Done, slots);
+    ring.fill(spans, 1, &INTO);
+    let id = BenchmarkId::new(S::NAME, format!("{spans} of {slots} slots"));
+    criterion
+        .benchmark_group("harvest_landed")
+        .bench_function(id, |bencher| {
+            bencher.iter_custom(|landed| {
+                let rounds = landed.div_ceil(spans as u64);
+                let work = |_| assert_eq!(ring.harvest(&INTO), spans);
+                let between = || assert_eq!(ring.fill(spans, 1, &INTO), spans);
+                busy(1, rounds, spans as u64, landed, work, between)
+            });
+        });
+}
+
+/// A pass over a ring without spans.
+fn idle<S: Spans<Done>>(criterion: &mut Criterion, slots: usize) {
+    let ring = S::make(Done, slots);
+    ring.fill(slots, 1, &INTO);
+    assert_eq!(ring.harvest(&INTO), slots);
+    let id = BenchmarkId::new(S::NAME, format!("{slots} slots"));
+    let mut group = criterion.benchmark_group("harvest_idle");
+    group.bench_function(id, |bencher| bencher.iter(|| ring.harvest(&INTO)));
+}
+
+/// A pass over spans that are all pending.
+fn pending<S: Spans<Waiting>>(c: &mut Criterion, slots: usize, spans: usize, streams: u64) {
+    let ring = S::make(Waiting, slots);
+    assert_eq!(ring.fill(spans, streams, &INTO), spans);
+    let id = format!("{spans} of {slots} slots, {streams} streams");
+    let id = BenchmarkId::new(S::NAME, id);
+    let mut group = c.benchmark_group("harvest_pending");
+    group.bench_function(id, |bencher| bencher.iter(|| ring.harvest(&INTO)));
+}
+
+fn all(criterion: &mut Criterion) {
+    for slots in SLOTS {
+        begin_end::<SpanRing<Done>>(criterion, slots, 1);
+        begin_end::<NaiveRing<Done>>(criterion, slots, 1);
+        idle::<SpanRing<Done>>(criterion, slots);
+        idle::<NaiveRing<Done>>(criterion, slots);
+        for spans in [64, slots] {
+            landed::<SpanRing<Done>>(criterion, slots, spans);
+            landed::<NaiveRing<Done>>(criterion, slots, spans);
+            if slots == 64 {
+                break;
+            }
+        }
+    }
+    for threads in [2, 3, 4] {
+        for slots in [4096, 65_536] {
+            begin_end::<SpanRing<Done>>(criterion, slots, threads);
+            begin_end::<NaiveRing<Done>>(criterion, slots, threads);
+        }
+    }
+    for (slots, spans) in [(1024, 1000), (4096, 1000), (65_536, 65_536)] {
+        for streams in [1, 2, 4, 8] {
+            pending::<SpanRing<Waiting>>(criterion, slots, spans, streams);
+            pending::<NaiveRing<Waiting>>(criterion, slots, spans, streams);
+        }
+    }
+}
+
+criterion_group!(benches, all);
+criterion_main!(benches);

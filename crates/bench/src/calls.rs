@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Scripted workloads on the simulated driver, and every driver call that the
+//! recorder makes in them, from the simulator's log. The numbers are exact:
+//! they depend on no machine and no clock.
+
+use crate::app::{App, stream_ref};
+use metrale_gpu_runtime::timing::{FuncRef, Recorder};
+use metrale_gpu_sim::control;
+use metrale_telemetry::kernel::LANE_DECODE;
+use metrale_telemetry::{Level, Step};
+use std::collections::BTreeMap;
+
+/// Calls by the name of the driver function.
+pub type Calls = BTreeMap<&'static str, u64>;
+
+/// A workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Script {
+    /// Its name in `limits.toml`.
+    pub name: &'static str,
+    /// Runs it and counts the recorder's calls.
+    pub run: fn() -> Calls,
+}
+
+const fn script(name: &'static str, run: fn() -> Calls) -> Script {
+    Script { name, run }
+}
+
+/// All of them.
+pub const SCRIPTS: &[Script] = &[
+    script("off", || steps(Level::Off)),
+    script("basic", || steps(Level::Basic)),
+    script("kernel", || steps(Level::Kernel)),
+    script("idle", idle),
+    script("landed_1", || landed(1)),
+    script("landed_10", || landed(10)),
+    script("landed_100", || landed(100)),
+    script("landed_1000", || landed(1_000)),
+    script("waiting_1", || waiting(1)),
+    script("waiting_2", || waiting(2)),
+    script("waiting_4", || waiting(4)),
+    script("waiting_8", || waiting(8)),
+    script("half_landed_8", || half_landed(8)),
+    script("left_open", left_open),
+];
+
+const ARMED: Step = Step {
+    number: None,
+    armed: true,
+};
+
+/// What the recorder calls while `work` runs; the application launches only.
+fn count(work: impl FnOnce()) -> Calls {
+    control::log_clear();
+    control::log_start();
+    work();
+    control::log_stop();
+    assert_eq!(control::log_not_kept(), 0, "the log is too short");
+    let mut calls = Calls::new();
+    for call in control::log() {
+        if call.name != "cuLaunchKernel" {
+            *calls.entry(call.name).or_default() += 1;
+        }
+    }
+    calls
+}
+
+/// `spans` launches of 1 µs, each timed.
+fn spans(app: &App, recorder: &Recorder, stream: u64, spans: usize) {
+    for _ in 0..spans {
+        let spin = FuncRef::from_raw(app.spin);
+        let token = recorder
+            .begin_launch(ARMED, LANE_DECODE, spin, stream_ref(stream))
+            .expect("a free slot");
+        app.launch(stream, 1_000);
+        recorder.end_launch(token, stream_ref(stream));
+    }
+}
+
+fn lands(recorder: &Recorder, spans: usize) {
+    assert_eq!(recorder.harvest(), spans);
+}
+
+/// Ten armed steps of three lanes with eight launches each, harvested after
+/// every step.
+fn steps(level: Level) -> Calls {
+    let app = App::new(1);
+    let recorder = app.recorder(level, 1);
+    let timed = if level == Level::Kernel { 3 * 9 } else { 0 };
+    count(|| {
+        for _ in 0..10 {
+            app.step(Some(&recorder), 8);
+            control::advance_ns(1_000_000);
+            lands(&recorder, timed);
+        }
+    })
+}
+
+/// Ten passes after everything landed.
+fn idle() -> Calls {
+    let app = App::new(1);
+    let recorder = app.recorder(Level::Kernel, 1);
+    spans(&app, &recorder, app.streams[0], 100);
+    control::advance_ns(1_000_000);
+    lands(&recorder, 100);
+    count(|| (0..10).for_each(|_| lands(&recorder, 0)))
+}
+
+/// So many spans on one stream, and the pass that lands them.
+fn landed(number: usize) -> Calls {
+    let app = App::new(1);
+    let recorder = app.recorder(Level::Kernel, 1);
+    count(|| {
+        spans(&app, &recorder, app.streams[0], number);
+        control::advance_ns(10_000_000);
+        lands(&recorder, number);
+    })
+}
+
+/// One pass while a hundred spans wait on each of so many streams.
+fn waiting(streams: usize) -> Calls {
+    let app = App::new(streams);
+    let recorder = app.recorder(Level::Kernel, 1);
+    for &stream in &app.streams {
+        app.launch(stream, 1_000_000);
+        spans(&app, &recorder, stream, 100);
+    }
+    count(|| lands(&recorder, 0))
+}
+
+/// One pass over so many streams, each with ten spans that are done and ten
+/// that are not.
+fn half_landed(streams: usize) -> Calls {
+    let app = App::new(streams);
+    let recorder = app.recorder(Level::Kernel, 1);
+    for &stream in &app.streams {
+        spans(&app, &recorder, stream, 10);
+        app.launch(stream, 1_000_000);
+        spans(&app, &recorder, stream, 10);
+    }
+    control::advance_ns(500_000);
+    count(|| lands(&recorder, 10 * streams))
+}
+
+/// Ten passes over a span left open and a thousand spans after it, of which
+/// the first pass lands all.
+fn left_open() -> Calls {
+    let app = App::new(1);
+    let recorder = app.recorder(Level::Kernel, 1);
+    let (spin, stream) = (FuncRef::from_raw(app.spin), app.streams[0]);
+    let open = recorder.begin_launch(ARMED, LANE_DECODE, spin, stream_ref(stream));
+    assert!(open.is_some());
+    spans(&app, &recorder, stream, 1_000);
+    control::advance_ns(10_000_000);
+    count(|| {
+        lands(&recorder, 1_000);
+        (1..10).for_each(|_| lands(&recorder, 0));
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SCRIPTS, landed};
+
+    /// The budget of the design: three calls to a landed span, beside one query
+    /// to a stream and a bracket to a pass; capture queries apart.
+    #[test]
+    fn a_landed_span_costs_three_calls() {
+        let calls = landed(7);
+        let capture = calls.get("cuStreamIsCapturing").copied();
+        let bracket = calls.get("cuThreadExchangeStreamCaptureMode").copied();
+        assert_eq!((capture, bracket), (Some(14), Some(2)));
+        let rest: u64 = calls.values().sum::<u64>() - 14 - 2;
+        assert_eq!(rest, 3 * 7 + 1, "{calls:?}");
+    }
+
+    #[test]
+    fn below_kernel_no_call_is_made() {
+        for script in &SCRIPTS[..2] {
+            assert!((script.run)().is_empty(), "{}", script.name);
+        }
+    }
+}

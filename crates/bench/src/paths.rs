@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The hot paths whose instructions are counted. Each does the same set-up
+//! whatever `n` is and then the path `n` times, so that the difference between
+//! a run of `2n` and one of `n` is the path alone. Each checks that it did what
+//! it is named for.
+
+use crate::app::{App, stream_ref};
+use crate::events::{Done, Waiting};
+use crate::naive::NaiveRing;
+use crate::spans::{KERNEL, Spans};
+use metrale_telemetry::instrument::NanosHistogram;
+use metrale_telemetry::kernel::{KernelInstruments, SpanKey, SpanRing};
+use metrale_telemetry::{Level, Telemetry, TelemetryConfig};
+use std::hint::black_box;
+
+/// A path.
+#[derive(Clone, Copy, Debug)]
+pub struct Path {
+    /// Its name in `limits.toml`. What starts with `naive_` is there to compare
+    /// with and has no limit.
+    pub name: &'static str,
+    /// How often it is run, and twice as often.
+    pub n: u64,
+    /// The path whose instructions are in this one and are taken off.
+    pub minus: Option<&'static str>,
+    /// Runs it so many times.
+    pub run: fn(u64),
+}
+
+const fn path(name: &'static str, n: u64, run: fn(u64)) -> Path {
+    Path {
+        name,
+        n,
+        minus: None,
+        run,
+    }
+}
+
+/// All of them.
+pub const PATHS: &[Path] = &[
+    path("begin_end", 10_000, begin_end::<SpanRing<Done>>),
+    Path {
+        minus: Some("begin_end"),
+        ..path("harvest_landed", 10_000, harvest_landed::<SpanRing<Done>>)
+    },
+    path("harvest_idle", 10_000, harvest_idle::<SpanRing<Done>>),
+    path(
+        "harvest_pending_1000",
+        100,
+        harvest_pending::<SpanRing<Waiting>>,
+    ),
+    path("harvest_open_0", 1_000, |n| harvest_open(n, 0)),
+    path("harvest_open_16", 1_000, |n| harvest_open(n, 16)),
+    path("harvest_open_256", 100, |n| harvest_open(n, 256)),
+    path("harvest_open_4096", 20, |n| harvest_open(n, 4096)),
+    path("observe", 10_000, observe),
+    path("table_hit", 10_000, table_hit),
+    path("step_begin_off", 10_000, |n| step_begin(n, Level::Off)),
+    path("step_begin_basic", 10_000, |n| step_begin(n, Level::Basic)),
+    path("step_begin_kernel", 10_000, |n| {
+        step_begin(n, Level::Kernel)
+    }),
+    path("lane_off", 10_000, lane_off),
+    path("naive_begin_end", 10_000, begin_end::<NaiveRing<Done>>),
+    Path {
+        minus: Some("naive_begin_end"),
+        ..path(
+            "naive_harvest_landed",
+            10_000,
+            harvest_landed::<NaiveRing<Done>>,
+        )
+    },
+    path("naive_harvest_idle", 100, harvest_idle::<NaiveRing<Done>>),
+    path(
+        "naive_harvest_pending_1000",
+        100,
+        harvest_pending::<NaiveRing<Waiting>>,
+    ),
+];
+
+/// More slots than any path fills.
+const SLOTS: usize = 1 << 16;
+
+static INTO: KernelInstruments = KernelInstruments::new();
+
+#[inline(never)]
+fn fill<S: Spans<Done>>(ring: &S, n: u64) {
+    assert_eq!(ring.fill(n as usize, 1, &INTO) as u64, n);
+}
+
+fn begin_end<S: Spans<Done>>(n: u64) {
+    fill(&S::make(Done, SLOTS), n);
+}
+
+fn harvest_landed<S: Spans<Done>>(n: u64) {
+    let ring = S::make(Done, SLOTS);
+    fill(&ring, n);
+    assert_eq!(ring.harvest(&INTO) as u64, n);
+}
+
+fn harvest_idle<S: Spans<Done>>(n: u64) {
+    let ring = S::make(Done, 4096);
+    fill(&ring, 4096);
+    assert_eq!(ring.harvest(&INTO), 4096);
+    for _ in 0..n {
+        assert_eq!(black_box(&ring).harvest(&INTO), 0);
+    }
+}
+
+fn harvest_pending<S: Spans<Waiting>>(n: u64) {
+    let ring = S::make(Waiting, 4096);
+    assert_eq!(ring.fill(1_000, 1, &INTO), 1_000);
+    for _ in 0..n {
+        assert_eq!(black_box(&ring).harvest(&INTO), 0);
+    }
+}
+
+/// Passes over a span left open and `landed` spans after it that are over.
+fn harvest_open(n: u64, landed: usize) {
+    let ring = SpanRing::new(Done, SLOTS);
+    let open = ring.begin(SpanKey::Kernel(KERNEL), 1, &INTO);
+    assert!(open.is_some());
+    fill(&ring, landed as u64);
+    assert_eq!(ring.harvest(&INTO), landed);
+    for _ in 0..n {
+        assert_eq!(black_box(&ring).harvest(&INTO), 0);
+    }
+    assert_eq!(ring.ledger().in_flight, 1);
+}
+
+/// Durations from 1 µs to 16 ms, spread over the octaves; the same each time.
+#[must_use]
+pub fn durations() -> [u64; 256] {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    std::array::from_fn(|_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (1_000 << (state % 14)) + (state >> 32) % 1_000
+    })
+}
+
+/// Function handles as an allocator hands them out; the same each time.
+#[must_use]
+pub fn handles() -> [u64; 64] {
+    std::array::from_fn(|at| 0x7f00_1234_0000 + at as u64 * 0x1c0)
+}
+
+fn observe(n: u64) {
+    static HISTOGRAM: NanosHistogram = NanosHistogram::new();
+    let durations = durations();
+    for at in 0..n as usize {
+        HISTOGRAM.observe(durations[at & 255]);
+    }
+    assert_eq!(HISTOGRAM.count(), n);
+}
+
+fn table_hit(n: u64) {
+    let (handles, durations) = (handles(), durations());
+    for handle in handles {
+        INTO.record(SpanKey::Kernel(handle), 1);
+    }
+    for at in 0..n as usize {
+        INTO.record(SpanKey::Kernel(handles[at & 63]), durations[at & 255]);
+    }
+    let samples: u64 = INTO.kernels().iter().map(|row| row.samples).sum();
+    assert_eq!(samples, n + 64);
+}
+
+fn step_begin(n: u64, level: Level) {
+    static TELEMETRY: Telemetry = Telemetry::new();
+    let config = TelemetryConfig {
+        level,
+        ..TelemetryConfig::DEFAULT
+    };
+    TELEMETRY.configure(config).expect("the default stride");
+    for _ in 0..n {
+        black_box(TELEMETRY.step_begin());
+    }
+    let counted = if level == Level::Off { 0 } else { n };
+    assert_eq!(TELEMETRY.steps(), counted);
+}
+
+fn lane_off(n: u64) {
+    let app = App::new(1);
+    let recorder = app.recorder(Level::Off, 1);
+    let step = recorder.step();
+    for _ in 0..n {
+        drop(black_box(step.lane(0, stream_ref(app.streams[0]))));
+    }
+    assert_eq!(recorder.lane_ledger().attempts, 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PATHS;
+
+    #[test]
+    fn names_are_unique_and_what_is_taken_off_exists() {
+        for (at, path) in PATHS.iter().enumerate() {
+            assert!(PATHS[..at].iter().all(|other| other.name != path.name));
+            let known = |name| {
+                PATHS[..at]
+                    .iter()
+                    .any(|other| other.name == name && other.n == path.n)
+            };
+            assert!(path.minus.is_none_or(known), "{}", path.name);
+        }
+    }
+}

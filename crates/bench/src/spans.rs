@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One face for the ring and for the plain design, so that both are put
+//! through the same benchmark.
+
+use crate::naive::NaiveRing;
+use metrale_telemetry::kernel::{EventOps, KernelInstruments, SpanKey, SpanRing, SpanToken};
+
+/// A ring of spans.
+pub trait Spans<E: EventOps>: Sync {
+    /// What tables call it.
+    const NAME: &'static str;
+    /// An open span.
+    type Token: Copy;
+
+    /// A ring of `slots` slots over `ops`.
+    fn make(ops: E, slots: usize) -> Self;
+    /// Begins a span; `None` where the next slot is in use.
+    fn begin(&self, key: SpanKey, stream: u64, into: &KernelInstruments) -> Option<Self::Token>;
+    /// Ends a span.
+    fn end(&self, token: Self::Token, stream: u64, into: &KernelInstruments);
+    /// Lands what is done, and says how many spans that were.
+    fn harvest(&self, into: &KernelInstruments) -> usize;
+
+    /// Begins and ends `spans` spans, turn by turn on streams 1 to `streams`.
+    /// Returns how many found a slot.
+    #[inline]
+    fn fill(&self, spans: usize, streams: u64, into: &KernelInstruments) -> usize {
+        let mut taken = 0;
+        let mut stream = 0;
+        for _ in 0..spans {
+            stream = if stream < streams { stream + 1 } else { 1 };
+            if let Some(token) = self.begin(SpanKey::Kernel(KERNEL), stream, into) {
+                self.end(token, stream, into);
+                taken += 1;
+            }
+        }
+        taken
+    }
+}
+
+/// The kernel that [`Spans::fill`] times.
+pub const KERNEL: u64 = 0x7f00_1234_5680;
+
+impl<E: EventOps> Spans<E> for SpanRing<E> {
+    const NAME: &'static str = "metrale";
+    type Token = SpanToken;
+
+    fn make(ops: E, slots: usize) -> Self {
+        SpanRing::new(ops, slots)
+    }
+    #[inline]
+    fn begin(&self, key: SpanKey, stream: u64, into: &KernelInstruments) -> Option<SpanToken> {
+        SpanRing::begin(self, key, stream, into)
+    }
+    #[inline]
+    fn end(&self, token: SpanToken, stream: u64, into: &KernelInstruments) {
+        SpanRing::end(self, token, stream, into);
+    }
+    #[inline]
+    fn harvest(&self, into: &KernelInstruments) -> usize {
+        SpanRing::harvest(self, into)
+    }
+}
+
+impl<E: EventOps> Spans<E> for NaiveRing<E> {
+    const NAME: &'static str = "naive";
+    type Token = usize;
+
+    fn make(ops: E, slots: usize) -> Self {
+        NaiveRing::new(ops, slots)
+    }
+    #[inline]
+    fn begin(&self, key: SpanKey, stream: u64, into: &KernelInstruments) -> Option<usize> {
+        NaiveRing::begin(self, key, stream, into)
+    }
+    #[inline]
+    fn end(&self, token: usize, stream: u64, into: &KernelInstruments) {
+        NaiveRing::end(self, token, stream, into);
+    }
+    #[inline]
+    fn harvest(&self, into: &KernelInstruments) -> usize {
+        NaiveRing::harvest(self, into)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::{Done, SPAN_NS, Waiting};
+    use metrale_telemetry::kernel::KernelTime;
+
+    /// Both land the same spans with the same times, so the comparison is fair.
+    fn lands<S: Spans<Done>>() {
+        let (ring, into) = (S::make(Done, 8), Box::new(KernelInstruments::new()));
+        for round in 1..=5 {
+            assert_eq!(ring.fill(5, 3, &into), 5, "{}", S::NAME);
+            assert_eq!(ring.harvest(&into), 5, "{}", S::NAME);
+            assert_eq!(ring.harvest(&into), 0, "{}", S::NAME);
+            let row = KernelTime {
+                func: KERNEL,
+                total_ns: 5 * round * SPAN_NS,
+                samples: 5 * round,
+            };
+            assert_eq!(into.kernels(), [row], "{}", S::NAME);
+        }
+        assert_eq!(ring.fill(11, 1, &into), 8);
+        assert_eq!(into.spans_dropped.get(), 3, "{}", S::NAME);
+        let token = ring.begin(SpanKey::Lane(2), 1, &into);
+        assert!(token.is_none());
+        assert_eq!(ring.harvest(&into), 8);
+        let token = ring.begin(SpanKey::Lane(2), 1, &into).expect("a free slot");
+        ring.end(token, 1, &into);
+        assert_eq!((ring.harvest(&into), into.lane[2].count()), (1, 1));
+    }
+
+    fn waits<S: Spans<Waiting>>() {
+        let (ring, into) = (S::make(Waiting, 8), Box::new(KernelInstruments::new()));
+        assert_eq!(ring.fill(8, 2, &into), 8);
+        assert_eq!(ring.harvest(&into), 0, "{}", S::NAME);
+        assert_eq!(ring.fill(1, 1, &into), 0, "{}", S::NAME);
+    }
+
+    #[test]
+    fn both_designs_do_the_same_work() {
+        lands::<SpanRing<Done>>();
+        lands::<NaiveRing<Done>>();
+        waits::<SpanRing<Waiting>>();
+        waits::<NaiveRing<Waiting>>();
+    }
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Benchmarks: the short form of every criterion group with ratios
+//! ([`ratios`]), and gates that give the same answer on every machine
+//! ([`gates`]). `docs/benchmarking.md` says how to read them.
+
+mod gates;
+mod ratios;
+mod results;
+
+use std::path::PathBuf;
+
+use crate::{cargo, error::Result, flags::Bench};
+
+/// The package of the benchmarks.
+const PACKAGE: &str = "metrale-bench";
+
+/// Runs what `flags` ask for.
+pub(crate) fn run(flags: &Bench) -> Result<()> {
+    if flags.gates {
+        gates::run()
+    } else {
+        ratios::run(&flags.args)
+    }
+}
+
+/// The gates alone, as a step of `ci`.
+pub(crate) fn gates() -> Result<()> {
+    gates::run()
+}
+
+/// A folder of our own in the target folder.
+fn folder() -> Result<PathBuf> {
+    Ok(cargo::metadata()?.target_directory.join(PACKAGE).into())
+}

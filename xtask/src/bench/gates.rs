@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Gates that do not flicker: instructions of the hot paths, counted by
+//! callgrind, and driver calls of scripted workloads, counted by the simulated
+//! driver; both held against `crates/bench/limits.toml`.
+//!
+//! A path is run N and 2N times and the difference taken, so that start-up and
+//! set-up cancel. Profile and toolchain are fixed, so the count is too.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use xshell::{Shell, cmd};
+
+use super::{PACKAGE, folder};
+use crate::{
+    cargo,
+    error::{Context, Error, Result},
+};
+
+const LIMITS: &str = "crates/bench/limits.toml";
+
+/// Paths whose names start like this are there to compare with.
+const NAIVE: &str = "naive_";
+
+/// What `limits.toml` says.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Limits {
+    /// The most instructions that a path may take.
+    instructions: BTreeMap<String, f64>,
+    /// The exact calls of a script; those not named are none.
+    driver_calls: BTreeMap<String, BTreeMap<String, u64>>,
+}
+
+/// Builds, tests the benchmarks' own parts, counts and compares.
+pub(super) fn run() -> Result<()> {
+    let path = cargo::root().join(LIMITS);
+    let text = fs::read_to_string(&path).context(|| format!("read {}", path.display()))?;
+    let limits: Limits = toml::from_str(&text)
+        .map_err(|problem| Error::Bench(format!("{LIMITS}: {}", problem.message())))?;
+
+    let sh = Shell::new()?;
+    sh.change_dir(cargo::root());
+    cmd!(sh, "cargo test --quiet --release --package {PACKAGE} --lib").run()?;
+    let artifacts = cargo::build(&["build", "--release", "--package", PACKAGE], &[])?;
+    let binary = cargo::binary(&artifacts, PACKAGE)?;
+
+    let calls = parse_calls(&output(Command::new(&binary).arg("calls"))?);
+    let mut problems = check_calls(&calls, &limits.driver_calls);
+    println!("driver calls: {} scripts counted", calls.len());
+    if has_valgrind() {
+        let counts = count_paths(&binary)?;
+        println!("\n{}", table(&counts, &limits.instructions));
+        problems.extend(check_instructions(&counts, &limits.instructions));
+    } else if std::env::var_os("CI").is_some_and(|ci| ci == "true") {
+        problems.push("valgrind is not installed; `.ci/install` installs it".to_owned());
+    } else {
+        println!("skipped: instruction counts (valgrind is not installed)");
+    }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        problems.iter().for_each(|problem| println!("{problem}"));
+        let count = problems.len();
+        Err(Error::Bench(format!(
+            "{count} gate(s) failed, listed above"
+        )))
+    }
+}
+
+fn has_valgrind() -> bool {
+    let mut command = Command::new("valgrind");
+    command
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Runs a command and returns what it printed.
+fn output(command: &mut Command) -> Result<String> {
+    let asked = format!("{command:?}");
+    let out = command.output().context(|| asked.clone())?;
+    if out.status.success() {
+        Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+    } else {
+        let said = String::from_utf8_lossy(&out.stderr);
+        Err(Error::Bench(format!(
+            "{asked} ended with {}: {said}",
+            out.status
+        )))
+    }
+}
+
+/// Instructions of each path that the binary lists.
+fn count_paths(binary: &Path) -> Result<BTreeMap<String, f64>> {
+    let folder = folder()?;
+    fs::create_dir_all(&folder).context(|| format!("make {}", folder.display()))?;
+    let file = folder.join("callgrind.out");
+    let count = |name: &str, n: u64| -> Result<u64> {
+        let mut command = Command::new("valgrind");
+        command
+            .args(["--quiet", "--tool=callgrind"])
+            .arg(format!("--callgrind-out-file={}", file.display()))
+            .arg(binary)
+            .args(["path", name, &n.to_string()]);
+        output(&mut command)?;
+        let profile = fs::read_to_string(&file).context(|| format!("read {}", file.display()))?;
+        total(&profile).ok_or_else(|| Error::Bench(format!("no total in {}", file.display())))
+    };
+    let mut counts = BTreeMap::new();
+    for line in output(Command::new(binary).arg("paths"))?.lines() {
+        let mut words = line.split(' ');
+        let (Some(name), Some(n), Some(minus)) = (words.next(), words.next(), words.next()) else {
+            return Err(Error::Bench(format!(
+                "{PACKAGE} paths: {line:?} is no path"
+            )));
+        };
+        let n: u64 = n
+            .parse()
+            .map_err(|_| Error::Bench(format!("{line:?}: no count")))?;
+        let (once, twice) = (count(name, n)?, count(name, 2 * n)?);
+        let each = twice.saturating_sub(once) as f64 / n as f64;
+        let other = counts.get(minus).copied().unwrap_or(0.0);
+        counts.insert(name.to_owned(), each - other);
+    }
+    Ok(counts)
+}
+
+/// All instructions of a callgrind profile.
+fn total(profile: &str) -> Option<u64> {
+    let line = profile
+        .lines()
+        .find_map(|line| line.strip_prefix("totals: "))?;
+    line.trim().parse().ok()
+}
+
+fn check_instructions(
+    counts: &BTreeMap<String, f64>,
+    limits: &BTreeMap<String, f64>,
+) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (name, count) in counts.iter().filter(|(name, _)| !name.starts_with(NAIVE)) {
+        match limits.get(name) {
+            None => problems.push(format!("{LIMITS}: no limit for {name}, which takes {count:.1}")),
+            Some(limit) if count > limit => problems.push(format!(
+                "{name}: {count:.1} instructions, at most {limit}; make it shorter, or raise the limit in {LIMITS} and say why"
+            )),
+            Some(_) if *count <= 0.0 => problems.push(format!("{name}: nothing was counted")),
+            Some(_) => {}
+        }
+    }
+    let unknown = limits.keys().filter(|name| !counts.contains_key(*name));
+    problems.extend(unknown.map(|name| format!("{LIMITS}: {name} is no path")));
+    problems
+}
+
+fn table(counts: &BTreeMap<String, f64>, limits: &BTreeMap<String, f64>) -> String {
+    let mut lines = vec![format!(
+        "{:<24}{:>14}{:>10}{:>12}{:>8}",
+        "instructions", "metrale", "limit", "plain", "ratio"
+    )];
+    for (name, count) in counts.iter().filter(|(name, _)| !name.starts_with(NAIVE)) {
+        let limit = limits.get(name).map_or("-".to_owned(), f64::to_string);
+        let naive = counts.get(&format!("{NAIVE}{name}"));
+        let (plain, ratio) = naive.map_or((String::new(), String::new()), |plain| {
+            (format!("{plain:.1}"), format!("{:.3}", count / plain))
+        });
+        lines.push(format!(
+            "{name:<24}{count:>14.1}{limit:>10}{plain:>12}{ratio:>8}"
+        ));
+    }
+    lines.join("\n")
+}
+
+type Calls = BTreeMap<String, BTreeMap<String, u64>>;
+
+/// Lines of a script's name and its `call=count`.
+fn parse_calls(text: &str) -> Calls {
+    let script = |line: &str| {
+        let mut words = line.split(' ');
+        let name = words.next().unwrap_or_default().to_owned();
+        let calls = words.filter_map(|word| {
+            let (call, count) = word.split_once('=')?;
+            Some((call.to_owned(), count.parse().ok()?))
+        });
+        (name, calls.collect())
+    };
+    text.lines().map(script).collect()
+}
+
+fn check_calls(counted: &Calls, limits: &Calls) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (script, calls) in counted {
+        let Some(expected) = limits.get(script) else {
+            problems.push(format!("{LIMITS}: no [driver_calls.{script}]"));
+            continue;
+        };
+        let names = calls
+            .keys()
+            .chain(expected.keys().filter(|name| !calls.contains_key(*name)));
+        for name in names {
+            let (found, asked) = (calls.get(name), expected.get(name));
+            let (found, asked) = (found.unwrap_or(&0), asked.unwrap_or(&0));
+            if found != asked {
+                problems.push(format!(
+                    "{script}: {found} calls of {name}, {LIMITS} says {asked}"
+                ));
+            }
+        }
+    }
+    let unknown = limits
+        .keys()
+        .filter(|script| !counted.contains_key(*script));
+    problems.extend(unknown.map(|script| format!("{LIMITS}: {script} is no script")));
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers<const N: usize>(of: [(&str, f64); N]) -> BTreeMap<String, f64> {
+        of.into_iter()
+            .map(|(name, count)| (name.to_owned(), count))
+            .collect()
+    }
+
+    #[test]
+    fn totals_are_found_in_a_profile() {
+        let profile = "version: 1\nsummary: 7\n\nfn=(1)\n1 2\n\ntotals: 2569332\n";
+        assert_eq!(total(profile), Some(2_569_332));
+        assert_eq!(total("summary: 7\n"), None);
+    }
+
+    #[test]
+    fn a_path_over_its_limit_or_without_one_fails() {
+        let counts = numbers([("begin", 10.0), ("naive_begin", 90.0)]);
+        assert_eq!(
+            check_instructions(&counts, &numbers([("begin", 10.0)])),
+            [""; 0]
+        );
+        let over = check_instructions(&counts, &numbers([("begin", 9.9)]));
+        assert!(
+            over.len() == 1 && over[0].contains("10.0 instructions, at most 9.9"),
+            "{over:?}"
+        );
+        let missing = check_instructions(&counts, &numbers([("end", 1.0)]));
+        assert_eq!(missing.len(), 2, "{missing:?}");
+        let nothing = check_instructions(&numbers([("begin", 0.0)]), &numbers([("begin", 9.0)]));
+        assert_eq!(nothing, ["begin: nothing was counted"]);
+    }
+
+    #[test]
+    fn a_driver_call_more_or_less_fails() {
+        let counted = parse_calls("off\nlanded cuA=2 cuB=1\n");
+        let limits = |text: &str| toml::from_str::<Calls>(text).expect("a table");
+        let exact = limits("[off]\n[landed]\ncuA = 2\ncuB = 1\n");
+        assert_eq!(check_calls(&counted, &exact), [""; 0]);
+        for (text, problems) in [
+            ("[off]\n[landed]\ncuA = 2\n", 1),
+            ("[off]\n[landed]\ncuA = 3\ncuB = 1\ncuC = 1\n", 2),
+            ("[off]\ncuA = 1\n[landed]\ncuA = 2\ncuB = 1\n", 1),
+            ("[off]\n", 1),
+            ("[off]\n[landed]\ncuA = 2\ncuB = 1\n[gone]\n", 1),
+        ] {
+            let found = check_calls(&counted, &limits(text));
+            assert_eq!(found.len(), problems, "{text}: {found:?}");
+        }
+    }
+}

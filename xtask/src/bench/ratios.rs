@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The short form of every criterion group, and ratios between what it ran side
+//! by side. The four ratios that have a goal are measured in several rounds,
+//! ours and the plain design in turn, and the median is told: other work on the
+//! machine disturbs both sides of a round alike.
+
+use std::{ffi::OsString, fs, path::Path};
+
+use xshell::{Shell, cmd};
+
+use super::{
+    PACKAGE, folder,
+    results::{Id, Medians, read},
+};
+use crate::{
+    cargo,
+    error::{Context, Result},
+};
+
+const OURS: &str = "metrale";
+const NAIVE: &str = "naive";
+
+/// A ratio to the plain design that has a goal.
+struct Reach {
+    group: &'static str,
+    parameter: &'static str,
+    what: &'static str,
+    goal: f64,
+}
+
+const REACH: &[Reach] = &[
+    Reach {
+        group: "begin_end",
+        parameter: "4096 slots, 1 threads",
+        what: "begin and end",
+        goal: 1.7,
+    },
+    Reach {
+        group: "harvest_landed",
+        parameter: "4096 of 4096 slots",
+        what: "harvest, a landed span",
+        goal: 1.0,
+    },
+    Reach {
+        group: "harvest_idle",
+        parameter: "4096 slots",
+        what: "harvest, idle ring of 4,096 slots",
+        goal: 0.01,
+    },
+    Reach {
+        group: "harvest_pending",
+        parameter: "1000 of 4096 slots, 1 streams",
+        what: "harvest, 1,000 pending spans of one stream",
+        goal: 1.3,
+    },
+];
+
+/// Rounds of the ratios with a goal; odd, so that one is the median.
+const ROUNDS: usize = 7;
+
+/// Runs every group once and the ratios with a goal [`ROUNDS`] times, or only
+/// the benchmarks that the criterion filter in `args` selects.
+pub(super) fn run(args: &[OsString]) -> Result<()> {
+    let home = folder()?.join("criterion");
+    let all = measure(&home, &[], args)?;
+    println!("\n{}", table(&all));
+    if !args.is_empty() {
+        return Ok(());
+    }
+    let ids = REACH
+        .iter()
+        .map(|reach| format!("{}/.*/{}", reach.group, reach.parameter));
+    let filter = format!("^({})$", ids.collect::<Vec<_>>().join("|"));
+    let mut rounds = Vec::new();
+    for _ in 0..ROUNDS {
+        rounds.push(measure(
+            &home,
+            &["--bench", "ring"],
+            &[filter.clone().into()],
+        )?);
+    }
+    println!("\n{}", reach_table(&rounds));
+    Ok(())
+}
+
+/// Runs the benchmarks that `filter` selects, and forgets those of before.
+fn measure(home: &Path, which: &[&str], filter: &[OsString]) -> Result<Medians> {
+    if home.exists() {
+        fs::remove_dir_all(home).context(|| format!("clear {}", home.display()))?;
+    }
+    let sh = Shell::new()?;
+    sh.change_dir(cargo::root());
+    let short = [
+        "--quiet",
+        "--noplot",
+        "--sample-size=10",
+        "--nresamples=1000",
+        "--warm-up-time=0.1",
+        "--measurement-time=0.2",
+    ];
+    cmd!(
+        sh,
+        "cargo bench --quiet --package {PACKAGE} {which...} -- {short...} {filter...}"
+    )
+    .env("CRITERION_HOME", home)
+    .quiet()
+    .ignore_stdout()
+    .run()?;
+    read(home)
+}
+
+fn table(medians: &Medians) -> String {
+    let mut lines = vec![format!(
+        "{:<16}{:<34}{:<26}{:>12}{:>8}",
+        "group", "case", "what", "ns", "ours /"
+    )];
+    for (id, ns) in medians {
+        let other = |function: &str| {
+            let function = function.to_owned();
+            medians.get(&Id {
+                function,
+                ..id.clone()
+            })
+        };
+        let ratio = match (other(OURS), other("bare")) {
+            _ if id.function == OURS || id.function == "bare" => String::new(),
+            (Some(ours), _) => format!("{:.2}", ours / ns),
+            (None, Some(bare)) => format!("{:.2}", ns / bare),
+            (None, None) => String::new(),
+        };
+        lines.push(format!(
+            "{:<16}{:<34}{:<26}{ns:>12.1}{ratio:>8}",
+            id.group, id.parameter, id.function
+        ));
+    }
+    lines.push(
+        "The last column: our time to this one's; of a step, its time to the bare one's.".into(),
+    );
+    lines.join("\n")
+}
+
+fn reach_table(rounds: &[Medians]) -> String {
+    let mut lines = vec![format!(
+        "{:<44}{:>8}{:>16}{:>8}",
+        "ours to the plain design", "median", "least..most", "goal"
+    )];
+    for reach in REACH {
+        let mut ratios: Vec<f64> = rounds
+            .iter()
+            .filter_map(|round| ratio(round, reach))
+            .collect();
+        ratios.sort_by(f64::total_cmp);
+        let (Some(least), Some(most)) = (ratios.first(), ratios.last()) else {
+            continue;
+        };
+        let median = ratios[ratios.len() / 2];
+        let spread = format!("{least:.3}..{most:.3}");
+        let missed = if median > reach.goal { "  missed" } else { "" };
+        lines.push(format!(
+            "{:<44}{median:>8.3}{spread:>16}{:>8}{missed}",
+            reach.what, reach.goal
+        ));
+    }
+    lines.join("\n")
+}
+
+fn ratio(round: &Medians, reach: &Reach) -> Option<f64> {
+    let of = |function: &str| {
+        round.get(&Id {
+            group: reach.group.to_owned(),
+            parameter: reach.parameter.to_owned(),
+            function: function.to_owned(),
+        })
+    };
+    Some(of(OURS)? / of(NAIVE)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(reach: &Reach, ours: f64, naive: f64) -> Medians {
+        let id = |function: &str| Id {
+            group: reach.group.to_owned(),
+            parameter: reach.parameter.to_owned(),
+            function: function.to_owned(),
+        };
+        Medians::from([(id(OURS), ours), (id(NAIVE), naive)])
+    }
+
+    #[test]
+    fn the_median_of_the_rounds_is_held_against_the_goal() {
+        let rounds = [(16.0, 10.0), (90.0, 10.0), (30.0, 20.0)]
+            .map(|(ours, naive)| round(&REACH[0], ours, naive));
+        let table = reach_table(&rounds);
+        let line = table.lines().nth(1).expect("a row");
+        assert!(
+            line.contains("1.600") && line.contains("1.500..9.000"),
+            "{table}"
+        );
+        assert!(!line.contains("missed"), "{table}");
+        let table = reach_table(&rounds[1..2]);
+        assert!(table.contains("missed"), "{table}");
+    }
+
+    #[test]
+    fn each_row_has_our_time_to_its_own() {
+        let table = table(&round(&REACH[0], 5.0, 10.0));
+        let line = table
+            .lines()
+            .find(|line| line.contains(NAIVE))
+            .expect("a row");
+        assert!(line.ends_with("0.50"), "{table}");
+    }
+}
