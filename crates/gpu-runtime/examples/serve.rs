@@ -9,9 +9,10 @@ use cudarc::driver::{
 };
 use cudarc::nvrtc::Ptx;
 use metrale_gpu_runtime::timing::{GraphRef, Harvest, Recorder, RecorderConfig, demangle};
-use metrale_telemetry::kernel::{LANE_DECODE, LANE_PREFILL, LANES};
+use metrale_telemetry::kernel::{LANE_DECODE, LANE_PREFILL, LANES, Ledger};
 use metrale_telemetry::{Level, Telemetry};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// An empty kernel. The simulated driver makes it last as long as it is told.
 const PTX: &str = "
@@ -99,10 +100,19 @@ impl Gpu {
         Ok(())
     }
 
-    fn report(&self) {
-        let Some(recorder) = &self.recorder else {
-            return;
-        };
+    /// What was timed, all of it: the GPU is idle by now.
+    fn report(&self) -> Option<Ledger> {
+        let recorder = self.recorder.as_ref()?;
+        let ledger = || recorder.lane_ledger().plus(recorder.kernel_ledger());
+        // While the recorder's own thread harvests, a second harvest returns at
+        // once: wait for what is left, but not for ever.
+        for _ in 0..1_000 {
+            recorder.harvest();
+            if ledger().in_flight == 0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
         println!("GPU {}, {:?}", recorder.label(), recorder.driver().origin());
         let telemetry = recorder.telemetry();
         for (lane, times) in LANES.iter().zip(&telemetry.instruments().lane) {
@@ -121,12 +131,12 @@ impl Gpu {
         println!("  lanes   {:?}", recorder.lane_ledger());
         println!("  kernels {:?}", recorder.kernel_ledger());
         println!("  {:?}", recorder.health());
+        Some(ledger())
     }
 
-    /// Stops timing and gives the events back. The GPU is idle by now.
+    /// Stops timing and gives the events back.
     fn shut_down(self) {
         if let Some(recorder) = self.recorder {
-            recorder.harvest(); // what is done by now still lands
             recorder.close();
         }
         // The stream and the context go after it, as fields do anyway.
@@ -154,7 +164,7 @@ fn capture(stream: &Arc<CudaStream>, attention: &CudaFunction) -> Result<CudaGra
 }
 
 /// The other way to harvest: explicitly, best at the begin of a step.
-fn serve_explicitly(steps: u64) -> Result<(), Error> {
+pub(crate) fn serve_explicitly(steps: u64) -> Result<(), Error> {
     let context = CudaContext::new(0)?;
     let stream = context.new_stream()?;
     let config = RecorderConfig {
@@ -176,12 +186,12 @@ fn serve_explicitly(steps: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Serves a thousand steps on every GPU, and a hundred more on the first.
-pub(crate) fn main() -> Result<(), Error> {
+/// Serves that many steps on every GPU; what became of their spans.
+pub(crate) fn serve(steps: u64) -> Result<Vec<Option<Ledger>>, Error> {
     let gpus: Vec<Gpu> = (0..CudaContext::device_count()?)
         .map(|ordinal| Gpu::new(ordinal as usize))
         .collect::<Result<_, Error>>()?;
-    for number in 0..1_000 {
+    for number in 0..steps {
         for gpu in &gpus {
             gpu.step(number % 3)?;
         }
@@ -193,9 +203,12 @@ pub(crate) fn main() -> Result<(), Error> {
         }
         gpu.stream.synchronize()?; // yours to do; the recorder never does it
     }
-    for gpu in gpus {
-        gpu.report();
-        gpu.shut_down();
-    }
+    let ledgers = gpus.iter().map(Gpu::report).collect();
+    gpus.into_iter().for_each(Gpu::shut_down);
+    Ok(ledgers)
+}
+
+pub(crate) fn main() -> Result<(), Error> {
+    serve(400)?;
     serve_explicitly(100)
 }

@@ -9,14 +9,12 @@ use super::elapsed::nanoseconds;
 use super::error::InstallError;
 use super::handles::FOREIGN;
 use super::health::Watch;
-use super::names::Known;
 use super::verdict::{Verdict, verdict};
 use metrale_gpu_sys::cuda::{
-    Api, CAPTURE_MODE_RELAXED, CAPTURE_STATUS_NONE, CUcontext, CUevent, CUfunction, CUstream,
-    Driver, EVENT_DEFAULT, Status,
+    Api, CAPTURE_MODE_RELAXED, CAPTURE_STATUS_NONE, CUcontext, CUevent, CUstream, Driver,
+    EVENT_DEFAULT, Status,
 };
 use metrale_telemetry::kernel::{Edge, EventOps, SpanPoll};
-use std::ffi::CStr;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -47,7 +45,7 @@ pub struct CudaEvents {
     driver: Arc<Driver>,
     context: u64,
     pairs: Box<[Pair]>,
-    watch: Arc<Watch>,
+    pub(super) watch: Arc<Watch>,
     refuse_legacy: bool,
     pass: Bracket,
 }
@@ -124,7 +122,7 @@ impl CudaEvents {
         }
     }
 
-    fn api(&self) -> &Api {
+    pub(super) fn api(&self) -> &Api {
         self.driver.api()
     }
 
@@ -155,7 +153,7 @@ impl CudaEvents {
     }
 
     /// What a status means; quarantines where it must.
-    fn note(&self, status: Status) -> Verdict {
+    pub(super) fn note(&self, status: Status) -> Verdict {
         let verdict = verdict(status);
         if verdict == Verdict::Quarantine {
             self.watch.quarantine(status);
@@ -232,7 +230,7 @@ impl CudaEvents {
     }
 
     /// Puts the thread into `mode` and returns the one it had.
-    fn exchange_mode(&self, mut mode: u32) -> Result<u32, Status> {
+    pub(super) fn exchange_mode(&self, mut mode: u32) -> Result<u32, Status> {
         let api = self.api();
         // SAFETY: the pointer is to a live integer.
         let status = unsafe { (api.thread_exchange_stream_capture_mode)(&raw mut mode) };
@@ -241,7 +239,7 @@ impl CudaEvents {
 
     /// Gives the thread back the mode that it had. It is the application's, so
     /// this is done after a quarantine too, but not where every call is over.
-    fn restore_mode(&self, outer: u32) {
+    pub(super) fn restore_mode(&self, outer: u32) {
         if self.watch.is_over() {
             return;
         }
@@ -252,50 +250,6 @@ impl CudaEvents {
         if let Err(status) = restored {
             self.watch.quarantine(status);
         }
-    }
-
-    /// The driver's name of a function, copied; `Nothing` where it could not be
-    /// asked for it.
-    ///
-    /// # Safety
-    /// The function is loaded.
-    pub(super) unsafe fn function_name(&self, function: u64) -> Known {
-        let Some(func_get_name) = self.api().func_get_name else {
-            return Known::Driver(None);
-        };
-        if self.watch.is_silent() {
-            return Known::Nothing;
-        }
-        // Nothing says that the call is safe beside a capture; in the relaxed
-        // mode nothing forbids it.
-        let outer = match self.exchange_mode(CAPTURE_MODE_RELAXED) {
-            Ok(outer) => outer,
-            Err(status) => {
-                self.note(status);
-                return Known::Nothing;
-            }
-        };
-        let mut name = std::ptr::null();
-        // SAFETY: promised by the caller; the pointer is to a live pointer.
-        let status = unsafe { func_get_name(&raw mut name, function as CUfunction) };
-        let known = match status {
-            Status::SUCCESS if !name.is_null() => {
-                // SAFETY: the driver gave a C string that is good while the
-                // function is loaded.
-                let name = unsafe { CStr::from_ptr(name) };
-                Known::Driver(Some(name.to_bytes().to_vec()))
-            }
-            // A function without a name harms nothing.
-            Status::ERROR_NOT_FOUND
-            | Status::ERROR_NOT_SUPPORTED
-            | Status::ERROR_FUNCTION_NOT_LOADED => Known::Driver(None),
-            status => match self.note(status) {
-                Verdict::Done | Verdict::Drop => Known::Driver(None),
-                Verdict::Wait | Verdict::BackOff | Verdict::Quarantine => Known::Nothing,
-            },
-        };
-        self.restore_mode(outer);
-        known
     }
 }
 

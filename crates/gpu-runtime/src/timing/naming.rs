@@ -2,10 +2,14 @@
 //! The recorder's side of names: kernels are met at their first armed launch,
 //! named and forgotten by the application, and listed with their names.
 
+use super::events::CudaEvents;
 use super::handles::{FuncRef, GraphRef, KernelRef, StreamRef};
 use super::names::{Known, Name};
 use super::recorder::{Recorder, Shared};
+use super::verdict::Verdict;
+use metrale_gpu_sys::cuda::{CAPTURE_MODE_RELAXED, CUfunction, Status};
 use metrale_telemetry::kernel::EventOps;
+use std::ffi::CStr;
 use std::sync::Arc;
 
 /// GPU time of one kernel or graph, with its name.
@@ -94,5 +98,51 @@ impl Shared {
         // SAFETY: whoever made the reference says that the function is loaded.
         let known = unsafe { ops.function_name(func) };
         Some(self.names.meet(func, known))
+    }
+}
+
+impl CudaEvents {
+    /// The driver's name of a function, copied; `Nothing` where it could not be
+    /// asked for it.
+    ///
+    /// # Safety
+    /// The function is loaded.
+    pub(super) unsafe fn function_name(&self, function: u64) -> Known {
+        let Some(func_get_name) = self.api().func_get_name else {
+            return Known::Driver(None);
+        };
+        if self.watch.is_silent() {
+            return Known::Nothing;
+        }
+        // Nothing says that the call is safe beside a capture; in the relaxed
+        // mode nothing forbids it.
+        let outer = match self.exchange_mode(CAPTURE_MODE_RELAXED) {
+            Ok(outer) => outer,
+            Err(status) => {
+                self.note(status);
+                return Known::Nothing;
+            }
+        };
+        let mut name = std::ptr::null();
+        // SAFETY: promised by the caller; the pointer is to a live pointer.
+        let status = unsafe { func_get_name(&raw mut name, function as CUfunction) };
+        let known = match status {
+            Status::SUCCESS if !name.is_null() => {
+                // SAFETY: the driver gave a C string that is good while the
+                // function is loaded.
+                let name = unsafe { CStr::from_ptr(name) };
+                Known::Driver(Some(name.to_bytes().to_vec()))
+            }
+            // A function without a name harms nothing.
+            Status::ERROR_NOT_FOUND
+            | Status::ERROR_NOT_SUPPORTED
+            | Status::ERROR_FUNCTION_NOT_LOADED => Known::Driver(None),
+            status => match self.note(status) {
+                Verdict::Done | Verdict::Drop => Known::Driver(None),
+                Verdict::Wait | Verdict::BackOff | Verdict::Quarantine => Known::Nothing,
+            },
+        };
+        self.restore_mode(outer);
+        known
     }
 }

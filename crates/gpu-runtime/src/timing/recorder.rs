@@ -9,6 +9,7 @@ use super::harvester::{Harvest, Harvester};
 use super::health::{Health, Watch};
 use super::making::{Making, context_id, pop, push};
 use super::names::Names;
+use super::verdict::{Verdict, verdict};
 use metrale_gpu_sys::cuda::Driver;
 use metrale_telemetry::clock::{Clock, monotonic_ns};
 use metrale_telemetry::kernel::{Ledger, SpanKey, SpanRing, SpanTag, SpanToken};
@@ -288,9 +289,14 @@ impl Shared {
 
     /// Makes the context current on a thread of our own, for good.
     pub(super) fn enter_context(&self) {
-        if !self.watch.is_silent() {
-            // Where it fails the driver says so to each call that minds.
-            let _ = push(&self.driver, self.context);
+        if self.watch.is_silent() {
+            return;
+        }
+        // Where it fails for another reason, the calls that mind say so.
+        if let Err(InstallError::Context { status }) = push(&self.driver, self.context)
+            && verdict(status) == Verdict::Quarantine
+        {
+            self.watch.quarantine(status);
         }
     }
 

@@ -114,3 +114,15 @@ fn the_legacy_stream_is_refused_while_a_blocking_stream_captures_and_on_request(
     assert_eq!((ledger.refused, ledger.begun), (2, 1));
     assert_eq!(control::stale_handle_uses(), 0);
 }
+
+#[test]
+fn a_recorder_may_be_made_and_closed_beside_a_capture() {
+    for mode in [GLOBAL, THREAD_LOCAL, RELAXED] {
+        let app = App::new();
+        app.begin_capture(app.stream, mode);
+        app.recorder().close();
+        std::thread::scope(|scope| scope.spawn(|| app.recorder().close()).join().unwrap());
+        assert_eq!(app.end_capture(app.stream), Status::SUCCESS);
+        assert_eq!(calls("cuEventDestroy_v2"), 4 * (64 + 64));
+    }
+}

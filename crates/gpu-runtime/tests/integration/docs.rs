@@ -100,6 +100,17 @@ fn every_rule_of_the_library_has_its_number() {
 #[test]
 fn the_example_serves_on_the_simulated_driver() {
     over_simulator("docs::the_example_serves_on_the_simulated_driver", || {
+        // Two lanes a step, and on six of 384 steps its launches and its graph.
+        let ledgers = serve::serve(384).unwrap();
+        let [Some(ledger)] = ledgers[..] else {
+            panic!("the simulator has one GPU, and it is timed");
+        };
+        assert!(ledger.closes(), "{ledger:?}");
+        assert_eq!(ledger.landed, ledger.attempts, "{ledger:?}");
+        assert!(
+            (2 * 384 + 6..=2 * 384 + 6 * 3).contains(&ledger.landed),
+            "{ledger:?}"
+        );
         serve::main().unwrap();
         let lane = metrale_telemetry::global().instruments().lane[LANE_DECODE].snapshot();
         assert_eq!(lane.count(), 100, "what the explicit harvests landed");

@@ -184,15 +184,22 @@ fn a_handle_that_nobody_vouches_for_is_never_given_to_the_driver() {
     );
     recorder.forget(func(0));
     recorder.name(func(0), "none");
-    // Vouched for later, it is asked about.
-    run(&app, &recorder, app.spin, 1);
-    assert_eq!(calls("cuFuncGetName"), 1);
-    assert!(
-        recorder
-            .kernels()
-            .iter()
-            .any(|row| row.name.as_deref() == Some("spin"))
-    );
+    // Vouched for later, it is asked about; also after it was forgotten.
+    for asked in 1..=2 {
+        run(&app, &recorder, app.spin, 1);
+        assert_eq!(calls("cuFuncGetName"), asked);
+        recorder.forget(func(app.spin));
+        drop(
+            recorder
+                .step()
+                .lane(LANE_DECODE, stream(app.stream))
+                .launch(func(app.spin)),
+        );
+        recorder.harvest();
+    }
+    let rows = recorder.kernels();
+    let named = rows.iter().filter(|row| row.name.is_some());
+    assert_eq!(named.count(), 2);
 }
 
 #[test]
