@@ -11,7 +11,7 @@ use std::{
 use xshell::{Shell, cmd};
 
 use crate::{
-    cargo, demo,
+    cargo, demo, differential,
     error::{Context, Error, Result},
     loom, outside, test, tidy, traces,
 };
@@ -25,6 +25,7 @@ const STEPS: &[Step] = &[
     ("tidy", tidy::run),
     ("test", || test::run(&[])),
     ("outside", outside::run),
+    ("differential", || differential::run(None, None)),
     ("loom", || loom::run(&[])),
     ("gates", crate::bench::gates),
     ("demo", smoke),
@@ -61,16 +62,16 @@ fn table(steps: &[Step], times: &[Duration], failed: bool) -> String {
         let time = times.get(at).map(Duration::as_secs_f64);
         let last = at + 1 == times.len();
         match time {
-            None => format!("{step:<10}{:>8}  not run", "-"),
-            Some(time) if failed && last => format!("{step:<10}{time:>8.1}  FAILED"),
-            Some(time) => format!("{step:<10}{time:>8.1}  ok"),
+            None => format!("{step:<14}{:>8}  not run", "-"),
+            Some(time) if failed && last => format!("{step:<14}{time:>8.1}  FAILED"),
+            Some(time) => format!("{step:<14}{time:>8.1}  ok"),
         }
     };
     let rows: Vec<String> = steps.iter().enumerate().map(row).collect();
     let total: f64 = times.iter().map(Duration::as_secs_f64).sum();
     let (step, seconds) = ("step", "seconds");
     format!(
-        "{step:<10}{seconds:>8}\n{}\n{:<10}{total:>8.1}",
+        "{step:<14}{seconds:>8}\n{}\n{:<14}{total:>8.1}",
         rows.join("\n"),
         "total"
     )
@@ -158,7 +159,7 @@ mod tests {
         let err = result.expect_err("two fails").to_string();
         assert!(err.starts_with("step `two` failed: "), "{err}");
         let table = table(steps, &times, true);
-        let ends: Vec<_> = table.lines().skip(1).take(3).map(|l| &l[20..]).collect();
+        let ends: Vec<_> = table.lines().skip(1).take(3).map(|l| &l[24..]).collect();
         assert_eq!(ends, ["ok", "FAILED", "not run"]);
     }
 }

@@ -29,6 +29,14 @@ xflags::xflags! {
             /// --weaken: parts of the names of what is weakened.
             repeated args: OsString
         }
+        /// Run random sequences of an application's calls on the simulated
+        /// driver, with and without the recorder, and compare.
+        cmd differential {
+            /// How many sequences; 1000 unless given.
+            optional --sequences number: u64
+            /// The first one's seed, the next ones' follow; 0 unless given.
+            optional --seed number: u64
+        }
         /// Check the house rules: layers, SPDX lines, SAFETY comments, links.
         cmd tidy {}
         /// Build the README's example as a crate outside the workspace, for each
@@ -101,6 +109,17 @@ mod tests {
     }
 
     #[test]
+    fn sequences_are_numbers() {
+        match parse(args("differential --seed 7 --sequences 10")) {
+            Ok(XtaskCmd::Differential(it)) => {
+                assert_eq!((it.seed, it.sequences), (Some(7), Some(10)))
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(parse(args("differential --sequences many")).is_err());
+    }
+
+    #[test]
     fn what_is_unknown_is_refused_in_one_line() {
         for words in ["", "nonsense", "tidy --nonsense", "--nonsense", "ci extra"] {
             let err = parse(args(words)).expect_err(words);
@@ -113,7 +132,16 @@ mod tests {
     fn help_names_every_task() {
         let help = parse(args("--help")).expect_err("help");
         assert!(help.is_help());
-        for task in ["demo", "test", "loom", "tidy", "outside", "ci", "sim"] {
+        for task in [
+            "demo",
+            "test",
+            "differential",
+            "loom",
+            "tidy",
+            "outside",
+            "ci",
+            "sim",
+        ] {
             assert!(help.to_string().contains(task), "{task} in {help}");
         }
     }

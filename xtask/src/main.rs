@@ -8,6 +8,7 @@ mod bench;
 mod cargo;
 mod ci;
 mod demo;
+mod differential;
 mod error;
 mod flags;
 mod loom;
@@ -45,6 +46,7 @@ fn run(cmd: XtaskCmd) -> Result<()> {
         XtaskCmd::Test(flags) => test::run(&flags.args),
         XtaskCmd::Loom(flags) if flags.weaken => loom::weaken(&flags.args),
         XtaskCmd::Loom(flags) => loom::run(&flags.args),
+        XtaskCmd::Differential(flags) => differential::run(flags.sequences, flags.seed),
         XtaskCmd::Tidy(_) => tidy::run(),
         XtaskCmd::Outside(_) => outside::run(),
         XtaskCmd::Bench(flags) => bench::run(&flags),

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What rides in the application: the recorder, behind a trait that bad
+//! recorders implement too, so that it can be shown that they are found.
+
+use crate::script::Setup;
+use metrale_gpu_runtime::timing::{
+    Driver, FuncRef, Harvest, KernelRef, Recorder, RecorderConfig, StreamRef,
+};
+use metrale_gpu_sim::{control, symbol};
+use metrale_telemetry::kernel::{Ledger, SpanToken};
+use metrale_telemetry::{Step, Telemetry, TelemetryConfig};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Spans left open for this long, ns, are given up.
+pub(crate) const RECLAIM_NS: u64 = 1_000_000;
+
+/// A stream as the application hands it over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// The raw handle, live for the time of the call.
+    pub handle: u64,
+    /// Its context, 0 where the application does not say.
+    pub context: u64,
+}
+
+/// What a span is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A lane of a step.
+    Lane(usize),
+    /// A loaded function.
+    Kernel(u64),
+    /// A function whose name the driver is not asked for.
+    Function(u64),
+    /// A graph, by a number that stands for its name.
+    Graph(u8),
+}
+
+impl What {
+    /// Whether it goes into the ring of lanes.
+    #[must_use]
+    pub fn is_lane(self) -> bool {
+        matches!(self, What::Lane(_))
+    }
+}
+
+/// What became of a guest's spans.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Books {
+    /// Of lanes.
+    pub lanes: Ledger,
+    /// Of launches.
+    pub launches: Ledger,
+    /// It makes no driver call any more.
+    pub silent: bool,
+}
+
+/// Something that times GPU work of a context in an application's process.
+pub trait Guest: Send {
+    /// Begins a span; a number that names it.
+    fn begin(&mut self, what: What, armed: bool, stream: Stream) -> Option<u64>;
+    /// Ends a span; `what` says the ring only.
+    fn end(&mut self, what: What, span: u64, stream: Stream);
+    /// Gives a span up.
+    fn cancel(&mut self, what: What, span: u64);
+    /// Times `launches`, all within one launch span in one lane.
+    fn serve(&mut self, lane: usize, function: u64, stream: Stream, launches: &mut dyn FnMut());
+    /// Lands what is done; how many spans that were.
+    fn harvest(&mut self) -> usize;
+    /// A function is about to be unloaded.
+    fn forget(&mut self, function: u64);
+    /// What became of its spans.
+    fn books(&self) -> Books;
+    /// Reads all there is to read.
+    fn read(&self);
+    /// Ends it, by its close or its drop.
+    fn leave(self: Box<Self>, close: bool);
+}
+
+/// Makes a guest for a live context; `None` where that fails.
+pub type Maker = fn(&Setup, context: u64) -> Option<Box<dyn Guest>>;
+
+/// The recorder.
+pub struct Recorded(Recorder);
+
+impl Recorded {
+    /// A [`Maker`].
+    #[must_use]
+    pub fn make(setup: &Setup, context: u64) -> Option<Box<dyn Guest>> {
+        let config = RecorderConfig {
+            lane_slots: usize::from(setup.slots).max(1),
+            kernel_slots: usize::from(setup.slots).max(1),
+            harvest: Harvest::Explicit,
+            refuse_legacy_streams: setup.refuse_legacy,
+            reclaim_after: Duration::from_nanos(RECLAIM_NS),
+            clock: control::now_ns,
+            ..RecorderConfig::default()
+        };
+        let driver = driver(setup.driver)?;
+        // SAFETY: the context is live, and its guests leave before it goes.
+        let made = unsafe { Recorder::from_raw(driver, context, telemetry(), config) };
+        made.ok()
+            .map(|recorder| Box::new(Self(recorder)) as Box<dyn Guest>)
+    }
+}
+
+/// Telemetry that arms every step. Recorders take turns with a few: their
+/// number is without end, and telemetry lives for ever.
+fn telemetry() -> &'static Telemetry {
+    static ALL: [Telemetry; 4] = [const { Telemetry::new() }; 4];
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let telemetry = &ALL[NEXT.fetch_add(1, Ordering::Relaxed) % ALL.len()];
+    let every_step = TelemetryConfig {
+        every: 1,
+        ..TelemetryConfig::DEFAULT
+    };
+    telemetry.configure(every_step).expect("1 is a stride");
+    telemetry
+}
+
+/// The simulated driver of that version: made once, as its functions stay.
+fn driver(version: u32) -> Option<Arc<Driver>> {
+    static MADE: Mutex<Vec<(u32, Arc<Driver>)>> = Mutex::new(Vec::new());
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, driver)) = made.iter().find(|(of, _)| *of == version) {
+        return Some(Arc::clone(driver));
+    }
+    // SAFETY: the simulator's functions have the driver's signatures.
+    let found = unsafe {
+        Driver::from_symbols("the simulator", |name| {
+            let found = name.to_str().ok().and_then(symbol);
+            found.unwrap_or(std::ptr::null())
+        })
+    };
+    let driver = Arc::new(found.ok()?);
+    made.push((version, Arc::clone(&driver)));
+    Some(driver)
+}
+
+fn at(stream: Stream) -> StreamRef<'static> {
+    if stream.context == 0 {
+        // SAFETY: a guest gets live streams only, and keeps none.
+        unsafe { StreamRef::from_raw(stream.handle) }
+    } else {
+        // SAFETY: as above, and the application knows its context.
+        unsafe { StreamRef::from_raw_of(stream.handle, stream.context) }
+    }
+}
+
+fn loaded(function: u64) -> KernelRef<'static> {
+    // SAFETY: a guest gets loaded functions only, and keeps none.
+    unsafe { KernelRef::from_raw(function) }
+}
+
+impl Guest for Recorded {
+    fn begin(&mut self, what: What, armed: bool, stream: Stream) -> Option<u64> {
+        let step = Step {
+            number: None,
+            armed,
+        };
+        let stream = at(stream);
+        let token = match what {
+            What::Lane(lane) => self.0.begin_lane(step, lane, stream),
+            What::Kernel(function) => self.0.begin_launch(step, 0, loaded(function), stream),
+            What::Function(function) => {
+                self.0
+                    .begin_launch(step, 1, FuncRef::from_raw(function), stream)
+            }
+            What::Graph(name) => {
+                let graph = self.0.graph(&format!("graph {name}"));
+                self.0.begin_launch(step, 2, graph, stream)
+            }
+        };
+        token.map(SpanToken::to_bits)
+    }
+
+    fn end(&mut self, what: What, span: u64, stream: Stream) {
+        let token = SpanToken::from_bits(span);
+        if what.is_lane() {
+            self.0.end_lane(token, at(stream));
+        } else {
+            self.0.end_launch(token, at(stream));
+        }
+    }
+
+    fn cancel(&mut self, what: What, span: u64) {
+        let token = SpanToken::from_bits(span);
+        if what.is_lane() {
+            self.0.cancel_lane(token);
+        } else {
+            self.0.cancel_launch(token);
+        }
+    }
+
+    fn serve(&mut self, lane: usize, function: u64, stream: Stream, launches: &mut dyn FnMut()) {
+        let step = self.0.step();
+        let lane = step.lane(lane, at(stream));
+        let _launch = lane.launch(loaded(function));
+        launches();
+    }
+
+    fn harvest(&mut self) -> usize {
+        self.0.harvest()
+    }
+
+    fn forget(&mut self, function: u64) {
+        self.0.forget(FuncRef::from_raw(function));
+    }
+
+    fn read(&self) {
+        let _ = (self.0.kernels(), format!("{:?}", self.0));
+    }
+
+    fn books(&self) -> Books {
+        Books {
+            lanes: self.0.lane_ledger(),
+            launches: self.0.kernel_ledger(),
+            silent: self.0.health().quarantined.is_some(),
+        }
+    }
+
+    fn leave(self: Box<Self>, close: bool) {
+        if close {
+            self.0.close();
+        }
+    }
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Contexts, capture modes, and how an application starts.
+
+use super::{Context, MOST, Machine, Owned, pick};
+use crate::cuda::CUDA;
+use crate::script::Timing;
+use metrale_gpu_sim::control;
+use metrale_gpu_sys::cuda::Status;
+
+/// Devices of the simulated machine.
+const DEVICES: u32 = 2;
+/// Contexts pushed by one thread, in all: its stack is bounded.
+const MOST_PUSHES: u32 = 20;
+/// Time of a copy, ns, where work takes time.
+const COPY_NS: u64 = 300;
+
+/// How a destroyed context is seen.
+const GONE: u64 = 99;
+
+impl Machine {
+    /// The application starts: devices, primary contexts, a module, a stream.
+    pub(crate) fn start(&mut self) {
+        let is_instant = self.setup.timing == Timing::Instant;
+        control::set_device_count(DEVICES);
+        control::set_lazy_loading(self.setup.lazy);
+        control::set_kernel_duration(control::ALL, if is_instant { 0 } else { 1_000 });
+        control::set_copy_duration(if is_instant { 0 } else { COPY_NS });
+        control::hide_newer_than(self.setup.driver);
+        control::log_start();
+        self.call(&CUDA.init, |call| call(0));
+        for device in [0, 1] {
+            let mut handle = 0;
+            self.call(&CUDA.primary_retain, |call| call(&mut handle, device));
+            self.contexts.push(Context {
+                handle,
+                is_primary: true,
+                is_pinned: true,
+            });
+        }
+        self.ctx_set(0);
+        self.module_load();
+        self.stream_create(false);
+        self.mem_alloc(0, false);
+        self.mem_alloc(0, false);
+        if self.setup.early {
+            self.install(0);
+        }
+    }
+
+    /// A thread of the application starts.
+    pub(crate) fn start_thread(&mut self) {
+        self.ctx_set(0);
+    }
+
+    /// A context, by order of creation.
+    pub(super) fn number(&self, context: u64) -> u64 {
+        if context == 0 {
+            return 0;
+        }
+        let place = self.contexts.iter().position(|it| it.handle == context);
+        place.map_or(GONE, |place| place as u64 + 1)
+    }
+
+    fn context(&self, choice: u8) -> u64 {
+        pick(&self.contexts, choice).map_or(0, |context| context.handle)
+    }
+
+    /// The current context, as the driver tells it.
+    pub(super) fn current(&mut self) -> u64 {
+        let mut context = 0;
+        self.call(&CUDA.ctx_current, |call| call(&mut context));
+        let number = self.number(context);
+        if let Some(seen) = self.trace.last_mut() {
+            seen.value = number;
+        }
+        context
+    }
+
+    pub(super) fn sticky(&mut self, c: u8, status: u32) {
+        control::set_sticky(self.context(c), Status(status));
+    }
+
+    pub(super) fn ctx_set(&mut self, c: u8) {
+        // One choice more: none.
+        let context = match usize::from(c) % (self.contexts.len() + 1) {
+            place if place == self.contexts.len() => 0,
+            place => self.contexts[place].handle,
+        };
+        self.call(&CUDA.ctx_set, |call| call(context));
+    }
+
+    fn may_push(&mut self) -> bool {
+        let pushes = &mut self.pushes[self.thread];
+        *pushes += 1;
+        *pushes <= MOST_PUSHES
+    }
+
+    pub(super) fn ctx_push(&mut self, c: u8) {
+        if self.may_push() {
+            let context = self.context(c);
+            self.call(&CUDA.ctx_push, |call| call(context));
+        }
+    }
+
+    pub(super) fn ctx_pop(&mut self) {
+        let mut context = 0;
+        self.call(&CUDA.ctx_pop, |call| call(&mut context));
+        let number = self.number(context);
+        self.see("the context popped", 0, number);
+    }
+
+    pub(super) fn ctx_synchronize(&mut self) {
+        self.call(&CUDA.ctx_synchronize, |call| call());
+    }
+
+    pub(super) fn ctx_create(&mut self, device: u8) {
+        if self.contexts.len() >= MOST || !self.may_push() {
+            return;
+        }
+        let (mut handle, device) = (0, i32::from(device) % 2);
+        let made = self.call(&CUDA.ctx_create, |call| call(&mut handle, 0, device));
+        if made.is_success() {
+            self.contexts.push(Context {
+                handle,
+                is_primary: false,
+                is_pinned: false,
+            });
+        }
+    }
+
+    pub(super) fn ctx_destroy(&mut self, c: u8) {
+        let free = |context: &&Context| !context.is_primary && !context.is_pinned;
+        let candidates: Vec<u64> = self
+            .contexts
+            .iter()
+            .filter(free)
+            .map(|it| it.handle)
+            .collect();
+        let Some(&context) = pick(&candidates, c) else {
+            return;
+        };
+        self.evict(context);
+        let gone = self.call(&CUDA.ctx_destroy, |call| call(context));
+        if gone.is_success() {
+            self.contexts.retain(|it| it.handle != context);
+            self.streams.retain(|it| it.context != context);
+            let lives = |stream: &u64| self.streams.iter().any(|it| it.handle == *stream);
+            self.capturing.retain(lives);
+            self.events.retain(|it| it.context != context);
+            self.modules.retain(|it| it.context != context);
+        }
+    }
+
+    /// A graph may use an event of this context for ever.
+    pub(super) fn pin(&mut self, context: u64) {
+        for it in self.contexts.iter_mut().filter(|it| it.handle == context) {
+            it.is_pinned = true;
+        }
+    }
+
+    pub(super) fn mode(&mut self, mode: u32) {
+        let mut exchanged = mode;
+        let status = self.ask(&CUDA.mode, |call| call(&mut exchanged), |_| 0);
+        if status.is_success() {
+            self.see("the capture mode before", 0, u64::from(exchanged));
+            self.modes[self.thread] = mode;
+        }
+    }
+
+    /// A stream by choice: the default streams that are used, and live ones.
+    pub(super) fn stream(&self, choice: u8) -> Owned {
+        let defaults = self.setup.timing.default_streams();
+        let place = usize::from(choice) % (self.streams.len() + defaults.len());
+        match self.streams.get(place) {
+            Some(owned) => *owned,
+            None => Owned {
+                handle: defaults[place - self.streams.len()],
+                context: 0,
+                is_blocking: true,
+                serial: 0,
+            },
+        }
+    }
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The state that a sequence ends in, looked at through the driver.
+
+use super::Machine;
+use crate::cuda::CUDA;
+use metrale_gpu_sim::control;
+
+/// After this, ns, all work is done.
+const LATER_NS: u64 = 1 << 40;
+
+const RELAXED: u32 = 2;
+
+impl Machine {
+    /// The turns are over.
+    pub(crate) fn turns_are_over(&mut self, turns: usize) {
+        self.turn = turns;
+    }
+
+    /// The state of this thread.
+    pub(crate) fn see_thread(&mut self) {
+        self.current();
+        let mode = self.modes[self.thread];
+        self.mode(mode);
+    }
+
+    /// The rest, on the first thread. Guests leave; captures end; time passes.
+    pub(crate) fn see_end(&mut self) {
+        self.see("the clock", 0, control::now_ns());
+        let streams: Vec<u64> = self.streams.iter().map(|it| it.handle).collect();
+        for stream in &streams {
+            self.is_handle_capturing(*stream);
+        }
+        // Nothing of what follows may be refused for a capture's sake.
+        self.mode(RELAXED);
+        for stream in &streams {
+            self.end_capture_of(*stream);
+            self.call(&CUDA.stream_query, |call| call(*stream));
+        }
+        control::advance_ns(LATER_NS);
+        self.evict_all();
+        self.see_thread();
+        let events: Vec<u64> = self.events.iter().map(|event| event.handle).collect();
+        for event in events {
+            self.call(&CUDA.event_query, |call| call(event));
+        }
+        for (from, to) in self.timed_pairs() {
+            self.elapsed_between(from, to);
+        }
+        self.see_memory();
+        self.see("stale handles", 0, control::stale_handle_uses());
+        self.see("the clock", 0, control::now_ns());
+        self.keep_calls();
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The application's own events.
+
+use super::modules::{NULL, PER_THREAD};
+use super::{Event, MOST, Machine, pick};
+use crate::cuda::CUDA;
+
+/// `CU_EVENT_DISABLE_TIMING`.
+const DISABLE_TIMING: u32 = 2;
+
+impl Machine {
+    pub(super) fn event_create(&mut self, is_timed: bool) {
+        if self.events.len() >= MOST {
+            return;
+        }
+        let flags = if is_timed { 0 } else { DISABLE_TIMING };
+        let mut handle = 0;
+        let made = self.call(&CUDA.event_create, |call| call(&mut handle, flags));
+        if made.is_success() {
+            let context = self.current();
+            self.events.push(Event {
+                handle,
+                context,
+                is_timed,
+                is_pinned: false,
+            });
+        }
+    }
+
+    pub(super) fn event_destroy(&mut self, e: u8) {
+        let free = self.events.iter().filter(|event| !event.is_pinned);
+        let candidates: Vec<u64> = free.map(|event| event.handle).collect();
+        let Some(&event) = pick(&candidates, e) else {
+            return;
+        };
+        let is_acted = self.fault.is_none();
+        self.call(&CUDA.event_destroy, |call| call(event));
+        if is_acted {
+            self.events.retain(|it| it.handle != event);
+        }
+    }
+
+    /// A graph may use the event for ever.
+    pub(super) fn pin_event(&mut self, event: u64) {
+        let Some(it) = self.events.iter_mut().find(|it| it.handle == event) else {
+            return;
+        };
+        it.is_pinned = true;
+        let context = it.context;
+        self.pin(context);
+    }
+
+    pub(super) fn event_record(&mut self, e: u8, s: u8, external: bool) {
+        let stream = self.stream(s).handle;
+        let Some(event) = pick(&self.events, e).map(|event| event.handle) else {
+            return;
+        };
+        if external {
+            self.pin_event(event);
+            self.call(&CUDA.event_record_flags, |call| call(event, stream, 1));
+        } else if stream == PER_THREAD {
+            // As an application built with per-thread default streams does.
+            self.call(&CUDA.event_record_ptsz, |call| call(event, NULL));
+        } else {
+            self.call(&CUDA.event_record, |call| call(event, stream));
+        }
+    }
+
+    pub(super) fn event_query(&mut self, e: u8) {
+        if let Some(event) = pick(&self.events, e).map(|event| event.handle) {
+            self.call(&CUDA.event_query, |call| call(event));
+        }
+    }
+
+    pub(super) fn event_synchronize(&mut self, e: u8) {
+        if let Some(event) = pick(&self.events, e).map(|event| event.handle) {
+            self.call(&CUDA.event_synchronize, |call| call(event));
+        }
+    }
+
+    pub(super) fn elapsed(&mut self, from: u8, to: u8) {
+        let handle = |choice| pick(&self.events, choice).map(|event| event.handle);
+        if let (Some(from), Some(to)) = (handle(from), handle(to)) {
+            self.elapsed_between(from, to);
+        }
+    }
+
+    pub(super) fn elapsed_between(&mut self, from: u64, to: u64) {
+        let mut milliseconds = f32::NAN;
+        let status = self.call(&CUDA.elapsed, |call| call(&mut milliseconds, from, to));
+        let bits = u64::from(milliseconds.to_bits());
+        self.see("the time between", status.0, bits);
+    }
+
+    /// Pairs of timed events that follow each other.
+    pub(super) fn timed_pairs(&self) -> Vec<(u64, u64)> {
+        let timed: Vec<u64> = self
+            .events
+            .iter()
+            .filter(|event| event.is_timed)
+            .map(|event| event.handle)
+            .collect();
+        timed.windows(2).map(|pair| (pair[0], pair[1])).collect()
+    }
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The application of a script, at work on the simulated driver, with or
+//! without a guest.
+//!
+//! 1. What it does next depends on the script and on what the driver told it,
+//!    never on the guest.
+//! 2. It uses live handles only, and does what a guest's host must: guests of a
+//!    context leave before it goes, functions are forgotten before they are
+//!    unloaded, a span ends on a stream that lives.
+//! 3. All that it sees goes into the trace, handles by order of creation.
+//! 4. Between two of its own calls the log is empty, so that what a guest
+//!    called is what the log holds when the guest returns.
+
+mod contexts;
+mod end;
+mod events;
+mod graphs;
+mod memory;
+mod modules;
+mod spans;
+mod streams;
+
+use crate::cuda::Function;
+use crate::guest::{Guest, Maker};
+use crate::rules::Entry;
+use crate::script::{Action, Setup, THREADS, Trouble, Turn};
+use crate::tally::Tally;
+use metrale_gpu_sim::control;
+use metrale_gpu_sys::cuda::Status;
+use std::sync::atomic::AtomicU8;
+
+/// Bytes of every buffer.
+const BYTES: usize = 64;
+/// Objects of a kind that live at once.
+const MOST: usize = 12;
+
+/// Something that the application saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// In which turn; those after the last are the end.
+    pub turn: usize,
+    /// On which thread.
+    pub thread: usize,
+    /// The driver function, or what was looked at.
+    pub what: &'static str,
+    /// What it returned.
+    pub status: u32,
+    /// What it told.
+    pub value: u64,
+    /// The clock after it, ns.
+    pub now_ns: u64,
+}
+
+/// One of the application's calls, as the driver's log has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AppCall {
+    /// The driver function.
+    pub name: &'static str,
+    /// What it returned.
+    pub status: u32,
+    /// The thread's capture mode after it.
+    pub mode: u32,
+    /// The clock after it, ns.
+    pub time_ns: u64,
+}
+
+/// A rule of [`crate::rules`] that a guest broke.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// In which turn.
+    pub turn: usize,
+    /// How.
+    pub what: String,
+}
+
+struct Context {
+    handle: u64,
+    is_primary: bool,
+    /// A graph may use an event of it: it stays.
+    is_pinned: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Owned {
+    handle: u64,
+    context: u64,
+    is_blocking: bool,
+    /// Tells it from another with its handle.
+    serial: u64,
+}
+
+struct Event {
+    handle: u64,
+    context: u64,
+    is_timed: bool,
+    /// A graph may use it: it stays.
+    is_pinned: bool,
+}
+
+struct Module {
+    handle: u64,
+    context: u64,
+    functions: Vec<u64>,
+}
+
+/// A guest's place; it may be empty, but is there in both runs.
+struct Installed {
+    id: u64,
+    context: u64,
+    guest: Option<Box<dyn Guest>>,
+    /// Streams that spans were ended on, by ring, since it was empty.
+    ended_on: [Vec<u64>; 2],
+}
+
+pub(crate) struct Machine {
+    setup: Setup,
+    maker: Option<Maker>,
+    turn: usize,
+    thread: usize,
+    fault: Option<u32>,
+    trouble: Option<Trouble>,
+    serial: u64,
+    modes: [u32; THREADS],
+    pushes: [u32; THREADS],
+    contexts: Vec<Context>,
+    streams: Vec<Owned>,
+    events: Vec<Event>,
+    modules: Vec<Module>,
+    graphs: Vec<u64>,
+    execs: Vec<u64>,
+    /// Streams that captures were begun on, and not ended.
+    capturing: Vec<u64>,
+    memory: Vec<u64>,
+    /// Atomics, as the driver writes them behind the compiler's back.
+    host: Box<[[AtomicU8; BYTES]]>,
+    installed: Vec<Installed>,
+    spans: Vec<spans::Span>,
+    over: Vec<spans::Span>,
+    pub(crate) trace: Vec<Seen>,
+    pub(crate) calls: Vec<AppCall>,
+    pub(crate) broken: Vec<Broken>,
+    pub(crate) tally: Tally,
+}
+
+/// What `choice` means among `all`.
+fn pick<T>(all: &[T], choice: u8) -> Option<&T> {
+    all.get(usize::from(choice).checked_rem(all.len())?)
+}
+
+impl Machine {
+    pub(crate) fn new(setup: Setup, maker: Option<Maker>) -> Self {
+        let buffer = || [const { AtomicU8::new(0) }; BYTES];
+        Self {
+            setup,
+            maker,
+            turn: 0,
+            thread: 0,
+            fault: None,
+            trouble: None,
+            serial: 0,
+            modes: [0; THREADS],
+            pushes: [0; THREADS],
+            contexts: Vec::new(),
+            streams: Vec::new(),
+            events: Vec::new(),
+            modules: Vec::new(),
+            graphs: Vec::new(),
+            execs: Vec::new(),
+            capturing: Vec::new(),
+            memory: Vec::new(),
+            host: (0..4).map(|_| buffer()).collect(),
+            installed: Vec::new(),
+            spans: Vec::new(),
+            over: Vec::new(),
+            trace: Vec::new(),
+            calls: Vec::new(),
+            broken: Vec::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// Threads that take turns.
+    pub(crate) fn threads(&self) -> usize {
+        usize::from(self.setup.threads).clamp(1, THREADS)
+    }
+
+    /// Says which thread runs it now.
+    pub(crate) fn on_thread(&mut self, thread: usize) {
+        self.thread = thread;
+    }
+
+    fn next_serial(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+
+    /// Takes a turn, on the thread that it is of.
+    pub(crate) fn take_turn(&mut self, number: usize, turn: &Turn) {
+        self.turn = number;
+        self.fault = turn.fault;
+        self.trouble = turn.trouble;
+        self.act(turn.action);
+        self.fault = None;
+        self.trouble = None;
+    }
+
+    /// A driver call of the application's.
+    fn call<F: Copy>(&mut self, function: &Function<F>, call: impl FnOnce(F) -> Status) -> Status {
+        let fault = self.fault.take();
+        if let Some(status) = fault {
+            fail_next(function.name, status, 0);
+        }
+        let status = call(function.call);
+        if fault.is_some() {
+            control::clear_faults();
+        }
+        self.see(function.name, status.0, 0);
+        status
+    }
+
+    /// The same, and what it told where it succeeded.
+    fn ask<F: Copy>(
+        &mut self,
+        function: &Function<F>,
+        call: impl FnOnce(F) -> Status,
+        told: impl FnOnce(&Self) -> u64,
+    ) -> Status {
+        let status = self.call(function, call);
+        let value = if status.is_success() { told(self) } else { 0 };
+        if let Some(seen) = self.trace.last_mut() {
+            seen.value = value;
+        }
+        status
+    }
+
+    fn see(&mut self, what: &'static str, status: u32, value: u64) {
+        let (turn, thread, now_ns) = (self.turn, self.thread, control::now_ns());
+        self.trace.push(Seen {
+            turn,
+            thread,
+            what,
+            status,
+            value,
+            now_ns,
+        });
+    }
+
+    /// Takes the application's calls out of the log.
+    fn keep_calls(&mut self) {
+        for call in control::log() {
+            self.tally.app(call.name, call.status);
+            self.calls.push(AppCall {
+                name: call.name,
+                status: call.status.0,
+                mode: call.mode,
+                time_ns: call.time_ns,
+            });
+        }
+        control::log_clear();
+    }
+
+    fn act(&mut self, action: Action) {
+        use Action as A;
+        match action {
+            A::Advance { ns } => control::advance_ns(u64::from(ns)),
+            A::Sticky { c, status } => self.sticky(c, status),
+            A::CtxSetCurrent { c } => self.ctx_set(c),
+            A::CtxPush { c } => self.ctx_push(c),
+            A::CtxPop => self.ctx_pop(),
+            A::CtxGetCurrent => {
+                self.current();
+            }
+            A::CtxSynchronize => self.ctx_synchronize(),
+            A::CtxCreate { device } => self.ctx_create(device),
+            A::CtxDestroy { c } => self.ctx_destroy(c),
+            A::Mode { mode } => self.mode(u32::from(mode % 3)),
+            A::StreamCreate { blocking } => self.stream_create(blocking),
+            A::StreamDestroy { s } => self.stream_destroy(s),
+            A::StreamQuery { s } => self.stream_query(s),
+            A::StreamSynchronize { s } => self.stream_synchronize(s),
+            A::StreamWaitEvent { s, e, external } => self.stream_wait(s, e, external),
+            A::StreamGetCtx { s } => self.stream_ctx(s),
+            A::StreamGetId { s } => self.stream_id(s),
+            A::StreamIsCapturing { s } => self.is_capturing(s),
+            A::StreamGetCaptureInfo { s } => self.capture_info(s),
+            A::EventCreate { timed } => self.event_create(timed),
+            A::EventDestroy { e } => self.event_destroy(e),
+            A::EventRecord { e, s, external } => self.event_record(e, s, external),
+            A::EventQuery { e } => self.event_query(e),
+            A::EventSynchronize { e } => self.event_synchronize(e),
+            A::EventElapsed { from, to } => self.elapsed(from, to),
+            A::ModuleLoad => self.module_load(),
+            A::ModuleUnload { m } => self.module_unload(m),
+            A::FuncGetName { f } => self.func_name(f),
+            A::Launch { f, s, ns, span } => self.launch_on(f, s, ns, span),
+            A::CaptureBegin { s, mode } => self.capture_begin(s, mode),
+            A::CaptureEnd { s } => self.capture_end(s),
+            A::GraphInstantiate { g } => self.instantiate(g),
+            A::GraphDestroy { g } => self.graph_destroy(g),
+            A::ExecDestroy { x } => self.exec_destroy(x),
+            A::GraphLaunch { x, s, span } => self.graph_launch(x, s, span),
+            A::MemAlloc { s, sync } => self.mem_alloc(s, sync),
+            A::MemFree { m, s, sync } => self.mem_free(m, s, sync),
+            A::MemSet { m, s, value, sync } => self.memset(m, s, value, sync),
+            A::CopyIn { m, s, value, sync } => self.copy_in(m, s, value, sync),
+            A::CopyOut { m, s, host, sync } => self.copy_out(m, s, host, sync),
+            A::CopyWithin { m, to, s, sync } => self.copy_within(m, to, s, sync),
+            A::Serve {
+                lane,
+                f,
+                s,
+                ns,
+                launches,
+            } => self.serve(lane, f, s, (ns, launches)),
+            A::Install { c } => self.install(c),
+            A::Uninstall { r, close } => self.uninstall(r, close),
+            A::BeginLane { r, lane, s, known } => self.begin_lane(r, lane, s, known),
+            A::BeginLaunch { r, what, s, armed } => self.begin_launch(r, what, s, armed),
+            A::End { span, other } => self.end_span(span, other),
+            A::Cancel { span } => self.cancel_span(span),
+            A::EndAgain { span, cancel } => self.end_again(span, cancel),
+            A::Harvest { r } => self.harvest(r),
+            A::Read { r } => self.read(r),
+        }
+    }
+
+    fn broke(&mut self, what: String) {
+        let turn = self.turn;
+        self.broken.push(Broken { turn, what });
+    }
+
+    fn count(&mut self, entry: Entry, calls: usize) {
+        self.tally.guest(entry, calls);
+    }
+}
+
+/// The next call of that name by this thread, after `skip`, returns `status`.
+fn fail_next(call: &str, status: u32, skip: u64) {
+    let fault = control::Fault {
+        call,
+        status: Status(status),
+        skip_first: skip,
+        count: 1,
+        this_thread_only: true,
+    };
+    control::fault(fault).expect("the simulator exports what is called");
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Modules, functions and launches.
+
+use super::{MOST, Machine, Module, Owned, pick};
+use crate::cuda::CUDA;
+use crate::guest::What;
+use crate::rules::Entry;
+use crate::script::Timing;
+use metrale_gpu_sys::cuda::Status;
+use std::ffi::{CStr, c_char, c_void};
+
+/// The NULL stream.
+pub(super) const NULL: u64 = 0;
+/// `CU_STREAM_PER_THREAD`.
+pub(super) const PER_THREAD: u64 = 2;
+
+const PTX: &CStr = c"
+.version 6.0
+.target sm_50
+.address_size 64
+.visible .entry spin(.param .u64 duration_ns) { ret; }
+.visible .entry other(.param .u64 duration_ns) { ret; }
+.visible .entry plain() { ret; }
+";
+const ENTRIES: [&CStr; 3] = [c"spin", c"other", c"plain"];
+
+/// A prohibited call, which did not act.
+const REFUSED: Status = Status::ERROR_STREAM_CAPTURE_UNSUPPORTED;
+
+impl Machine {
+    pub(super) fn module_load(&mut self) {
+        if self.modules.len() >= MOST {
+            return;
+        }
+        let mut handle = 0;
+        let loaded = self.call(&CUDA.module_load, |call| {
+            // SAFETY: a C string that lives for ever, and a live handle.
+            unsafe { call(&mut handle, PTX.as_ptr()) }
+        });
+        if !loaded.is_success() {
+            return;
+        }
+        let context = self.current();
+        let mut functions = Vec::new();
+        for name in ENTRIES {
+            let mut function = 0;
+            let found = self.call(&CUDA.module_function, |call| {
+                // SAFETY: as above.
+                unsafe { call(&mut function, handle, name.as_ptr()) }
+            });
+            if found.is_success() {
+                functions.push(function);
+            }
+        }
+        self.modules.push(Module {
+            handle,
+            context,
+            functions,
+        });
+    }
+
+    pub(super) fn module_unload(&mut self, m: u8) {
+        let Some(module) = pick(&self.modules, m) else {
+            return;
+        };
+        let (handle, functions) = (module.handle, module.functions.clone());
+        for place in 0..self.installed.len() {
+            self.enter(place, Entry::Quiet, |guest| {
+                functions
+                    .iter()
+                    .for_each(|function| guest.forget(*function));
+            });
+        }
+        let is_acted = self.fault.is_none();
+        let unloaded = self.call(&CUDA.module_unload, |call| call(handle));
+        if is_acted && unloaded != REFUSED {
+            self.modules.retain(|it| it.handle != handle);
+        }
+    }
+
+    pub(super) fn function(&self, choice: u8) -> Option<u64> {
+        let functions: Vec<u64> = self
+            .modules
+            .iter()
+            .flat_map(|module| module.functions.iter().copied())
+            .collect();
+        pick(&functions, choice).copied()
+    }
+
+    pub(super) fn func_name(&mut self, f: u8) {
+        let Some(function) = self.function(f) else {
+            return;
+        };
+        let mut name: *const c_char = std::ptr::null();
+        let status = self.call(&CUDA.func_name, |call| {
+            // SAFETY: a live pointer, and a function that is loaded.
+            unsafe { call(&mut name, function) }
+        });
+        if status.is_success() {
+            // SAFETY: the driver gave a C string that is good while the
+            // function is loaded.
+            let name = unsafe { CStr::from_ptr(name) };
+            self.see("the function's name", 0, name.count_bytes() as u64);
+        }
+    }
+
+    /// How long work is to take.
+    pub(super) fn duration(&self, ns: u32) -> u64 {
+        if self.setup.timing == Timing::Instant {
+            0
+        } else {
+            u64::from(ns)
+        }
+    }
+
+    /// One launch, without a span.
+    pub(super) fn launch(&mut self, function: u64, stream: u64, ns: u64) -> Status {
+        let duration = &raw const ns;
+        let mut parameters = [duration.cast_mut().cast::<c_void>()];
+        let (parameters, extra) = (parameters.as_mut_ptr(), std::ptr::null_mut());
+        if stream == PER_THREAD {
+            self.call(&CUDA.launch_ptsz, |call| {
+                // SAFETY: each function takes a `u64` or nothing.
+                unsafe { call(function, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, extra) }
+            })
+        } else {
+            self.call(&CUDA.launch, |call| {
+                // SAFETY: as above.
+                unsafe { call(function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, extra) }
+            })
+        }
+    }
+
+    pub(super) fn launch_on(&mut self, f: u8, s: u8, ns: u32, span: bool) {
+        let Some(function) = self.function(f) else {
+            return;
+        };
+        let (stream, ns) = (self.stream(s), self.duration(ns));
+        let what = What::Kernel(function);
+        self.within_span(what, stream, span, |app| {
+            app.launch(function, stream.handle, ns)
+        });
+    }
+
+    /// Launches `launch` within a span, if that is wanted and there is a guest.
+    pub(super) fn within_span(
+        &mut self,
+        what: What,
+        stream: Owned,
+        wanted: bool,
+        launch: impl FnOnce(&mut Self) -> Status,
+    ) {
+        let place = self
+            .home(stream)
+            .filter(|_| wanted && self.may_span(stream));
+        let begun = place.and_then(|place| Some((place, self.begin(place, what, true, stream)?)));
+        let status = launch(self);
+        if let Some((place, span)) = begun {
+            if status.is_success() {
+                self.end(place, what, span, stream);
+            } else {
+                self.enter(place, Entry::Quiet, |guest| guest.cancel(what, span));
+            }
+        }
+    }
+}

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the application tells its guest, and the look at what the guest did.
+
+use super::{Installed, MOST, Machine, Owned, fail_next, pick};
+use crate::guest::{Books, Guest, Stream, What};
+use crate::rules::{Entry, Facts, broken};
+use crate::script::{TROUBLED, Timing};
+use metrale_gpu_sim::control;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Spans that are open at once.
+const MOST_SPANS: usize = 16;
+
+/// A span of the application's, begun or not.
+#[derive(Clone, Copy)]
+pub(super) struct Span {
+    /// Of the guest's place.
+    installed: u64,
+    what: What,
+    stream: Owned,
+    /// The guest's number for it; there is none in the run without.
+    begun: Option<u64>,
+}
+
+/// What held before a guest was entered.
+struct Before {
+    books: Books,
+    stale: u64,
+    troubled: Option<(&'static str, u32)>,
+}
+
+impl Machine {
+    fn open(&mut self, books: Books) -> Before {
+        self.keep_calls();
+        let troubled = self.trouble.take().map(|trouble| {
+            let call = TROUBLED[usize::from(trouble.call) % TROUBLED.len()];
+            fail_next(call, trouble.status, u64::from(trouble.skip));
+            (call, trouble.status)
+        });
+        Before {
+            books,
+            stale: control::stale_handle_uses(),
+            troubled,
+        }
+    }
+
+    fn shut(&mut self, place: usize, entry: Entry, before: &Before, books: Books) {
+        if before.troubled.is_some() {
+            control::clear_faults();
+        }
+        let calls = control::log();
+        control::log_clear();
+        self.count(entry, calls.len());
+        let lanes = books.lanes.landed - before.books.lanes.landed;
+        let launches = books.launches.landed - before.books.launches.landed;
+        let failed = |books: Books| books.lanes.failed + books.launches.failed;
+        let ended_on = self.installed.get(place).map(|it| &it.ended_on);
+        let facts = Facts {
+            mode: self.modes[self.thread],
+            silent: before.books.silent,
+            troubled: before.troubled,
+            landed: (lanes + launches) as usize,
+            lanes: lanes as usize,
+            failed: (failed(books) - failed(before.books)) as usize,
+            streams: ended_on.map_or(0, |rings| rings.iter().map(Vec::len).sum()),
+            stale: control::stale_handle_uses() - before.stale,
+        };
+        for what in broken(entry, &calls, &facts) {
+            self.broke(what);
+        }
+        for (ring, ledger) in [("lane", books.lanes), ("launch", books.launches)] {
+            if !ledger.closes() {
+                self.broke(format!("the {ring} ledger does not close: {ledger:?}"));
+            }
+        }
+    }
+
+    /// Lets the guest of a place do something, if there is one.
+    pub(super) fn enter<T>(
+        &mut self,
+        place: usize,
+        entry: Entry,
+        body: impl FnOnce(&mut dyn Guest) -> T,
+    ) -> Option<T> {
+        let mut guest = self.installed.get_mut(place)?.guest.take()?;
+        let before = self.open(guest.books());
+        let result = catch_unwind(AssertUnwindSafe(|| body(&mut *guest)));
+        let books = guest.books();
+        self.shut(place, entry, &before, books);
+        if let Some(installed) = self.installed.get_mut(place) {
+            let rings = [books.lanes, books.launches];
+            for (ended_on, ring) in installed.ended_on.iter_mut().zip(rings) {
+                if ring.in_flight == 0 {
+                    ended_on.clear();
+                }
+            }
+            installed.guest = Some(guest);
+        }
+        if result.is_err() {
+            self.broke(format!("the guest panicked in {entry:?}"));
+        }
+        result.ok()
+    }
+
+    /// Whether spans may be on this stream: see [`Timing`].
+    pub(super) fn may_span(&self, stream: Owned) -> bool {
+        self.setup.timing != Timing::SpansApart || !stream.is_blocking
+    }
+
+    /// The place of the guest that this stream's work is for.
+    pub(super) fn home(&self, stream: Owned) -> Option<usize> {
+        let own = |it: &Installed| it.context == stream.context;
+        let first = (!self.installed.is_empty()).then_some(0);
+        self.installed.iter().position(own).or(first)
+    }
+
+    pub(super) fn begin(
+        &mut self,
+        place: usize,
+        what: What,
+        armed: bool,
+        stream: Owned,
+    ) -> Option<u64> {
+        let stream = Stream {
+            handle: stream.handle,
+            context: stream.context,
+        };
+        self.begin_at(place, what, armed, stream)
+    }
+
+    fn begin_at(&mut self, place: usize, what: What, armed: bool, stream: Stream) -> Option<u64> {
+        let entry = if what.is_lane() {
+            Entry::BeginLane
+        } else {
+            Entry::BeginLaunch
+        };
+        self.enter(place, entry, |guest| guest.begin(what, armed, stream))?
+    }
+
+    pub(super) fn end(&mut self, place: usize, what: What, span: u64, stream: Owned) {
+        let at = Stream {
+            handle: stream.handle,
+            context: stream.context,
+        };
+        self.enter(place, Entry::End, |guest| guest.end(what, span, at));
+        if let Some(installed) = self.installed.get_mut(place) {
+            let ended_on = &mut installed.ended_on[usize::from(!what.is_lane())];
+            if !ended_on.contains(&stream.handle) {
+                ended_on.push(stream.handle);
+            }
+        }
+    }
+
+    pub(super) fn install(&mut self, c: u8) {
+        let without: Vec<u64> = self
+            .contexts
+            .iter()
+            .map(|context| context.handle)
+            .filter(|handle| self.installed.iter().all(|it| it.context != *handle))
+            .collect();
+        let Some(&context) = pick(&without, c) else {
+            return;
+        };
+        if self.installed.len() >= MOST {
+            return;
+        }
+        let id = self.next_serial();
+        let place = self.installed.len();
+        self.installed.push(Installed {
+            id,
+            context,
+            guest: None,
+            ended_on: [const { Vec::new() }; 2],
+        });
+        if let Some(make) = self.maker {
+            let setup = self.setup;
+            let before = self.open(Books::default());
+            let made = catch_unwind(|| make(&setup, context));
+            self.shut(place, Entry::Install, &before, Books::default());
+            match made {
+                Ok(made) => self.installed[place].guest = made,
+                Err(_) => self.broke("the guest panicked as it was made".to_owned()),
+            }
+        }
+    }
+
+    pub(super) fn uninstall(&mut self, r: u8, close: bool) {
+        if let Some(place) = usize::from(r).checked_rem(self.installed.len()) {
+            self.remove(place, close);
+        }
+    }
+
+    fn remove(&mut self, place: usize, close: bool) {
+        let installed = self.installed.remove(place);
+        let Some(guest) = installed.guest else {
+            return;
+        };
+        let books = guest.books();
+        self.tally.books(books);
+        let before = self.open(books);
+        let left = catch_unwind(AssertUnwindSafe(|| guest.leave(close)));
+        self.shut(usize::MAX, Entry::Leave, &before, books);
+        if left.is_err() {
+            self.broke("the guest panicked as it left".to_owned());
+        }
+    }
+
+    /// The context goes: its guests are closed first.
+    pub(super) fn evict(&mut self, context: u64) {
+        while let Some(place) = self.installed.iter().position(|it| it.context == context) {
+            self.remove(place, true);
+        }
+    }
+
+    /// All guests harvest once more, then leave.
+    pub(super) fn evict_all(&mut self) {
+        for place in 0..self.installed.len() {
+            self.enter(place, Entry::Harvest, |guest| guest.harvest());
+        }
+        while !self.installed.is_empty() {
+            let close = self.installed.len() % 2 == 1;
+            self.remove(0, close);
+        }
+    }
+
+    fn place(&self, r: u8) -> Option<usize> {
+        usize::from(r).checked_rem(self.installed.len())
+    }
+
+    fn place_of(&self, span: &Span) -> Option<usize> {
+        self.installed.iter().position(|it| it.id == span.installed)
+    }
+
+    pub(super) fn begin_lane(&mut self, r: u8, lane: u8, s: u8, known: bool) {
+        let stream = self.stream(s);
+        let context = match stream.context {
+            _ if !known => 0,
+            0 => self.current(),
+            context => context,
+        };
+        // One lane more than there are.
+        let what = What::Lane(usize::from(lane % 4));
+        self.begin_span(r, what, true, stream, context);
+    }
+
+    pub(super) fn begin_launch(&mut self, r: u8, what: u8, s: u8, armed: bool) {
+        let stream = self.stream(s);
+        let what = match (what % 4, self.function(what / 4)) {
+            (0 | 1, Some(function)) => What::Kernel(function),
+            (2, Some(function)) => What::Function(function),
+            _ => What::Graph(what / 4),
+        };
+        self.begin_span(r, what, armed, stream, stream.context);
+    }
+
+    fn begin_span(&mut self, r: u8, what: What, armed: bool, stream: Owned, context: u64) {
+        let Some(place) = self.place(r) else {
+            return;
+        };
+        if !self.may_span(stream) || self.spans.len() >= MOST_SPANS {
+            return;
+        }
+        let at = Stream {
+            handle: stream.handle,
+            context,
+        };
+        let begun = self.begin_at(place, what, armed, at);
+        self.spans.push(Span {
+            installed: self.installed[place].id,
+            what,
+            stream,
+            begun,
+        });
+    }
+
+    /// Takes an open span out, by choice.
+    fn take_span(&mut self, choice: u8) -> Option<Span> {
+        let place = usize::from(choice).checked_rem(self.spans.len())?;
+        let span = self.spans.remove(place);
+        if self.over.len() < MOST_SPANS {
+            self.over.push(span);
+        }
+        Some(span)
+    }
+
+    pub(super) fn end_span(&mut self, span: u8, other: Option<u8>) {
+        let Some(span) = self.take_span(span) else {
+            return;
+        };
+        let serial = span.stream.serial;
+        let lives = serial == 0 || self.streams.iter().any(|it| it.serial == serial);
+        let stream = match other {
+            Some(other) => self.stream(other),
+            None if lives => span.stream,
+            None => self.stream(0),
+        };
+        if self.may_span(stream)
+            && let (Some(place), Some(begun)) = (self.place_of(&span), span.begun)
+        {
+            self.end(place, span.what, begun, stream);
+        }
+    }
+
+    pub(super) fn cancel_span(&mut self, span: u8) {
+        if let Some(span) = self.take_span(span)
+            && let (Some(place), Some(begun)) = (self.place_of(&span), span.begun)
+        {
+            self.enter(place, Entry::Quiet, |guest| guest.cancel(span.what, begun));
+        }
+    }
+
+    pub(super) fn end_again(&mut self, span: u8, cancel: bool) {
+        let (Some(&span), stream) = (pick(&self.over, span), self.stream(0)) else {
+            return;
+        };
+        let (Some(place), Some(begun)) = (self.place_of(&span), span.begun) else {
+            return;
+        };
+        if cancel {
+            self.enter(place, Entry::Quiet, |guest| guest.cancel(span.what, begun));
+        } else if self.may_span(stream) {
+            // It may be open still: one that was taken out without an end.
+            self.end(place, span.what, begun, stream);
+        }
+    }
+
+    pub(super) fn harvest(&mut self, r: u8) {
+        if let Some(place) = self.place(r) {
+            self.enter(place, Entry::Harvest, |guest| guest.harvest());
+        }
+    }
+
+    pub(super) fn read(&mut self, r: u8) {
+        if let Some(place) = self.place(r) {
+            self.enter(place, Entry::Quiet, |guest| guest.read());
+        }
+    }
+
+    pub(super) fn serve(&mut self, lane: u8, f: u8, s: u8, work: (u32, u8)) {
+        let (stream, Some(function)) = (self.stream(s), self.function(f)) else {
+            return;
+        };
+        let (ns, count) = (self.duration(work.0), work.1 % 4);
+        let home = self.home(stream).filter(|_| self.may_span(stream));
+        let guest = home.and_then(|place| self.installed[place].guest.take());
+        let (Some(place), Some(mut guest)) = (home, guest) else {
+            for _ in 0..count {
+                self.launch(function, stream.handle, ns);
+            }
+            return;
+        };
+        let at = Stream {
+            handle: stream.handle,
+            context: stream.context,
+        };
+        let books = guest.books();
+        let mut before = self.open(books);
+        // The books cannot be read within; these entries do not need them.
+        let unread = Books {
+            silent: false,
+            ..books
+        };
+        let mut within = || {
+            self.shut(place, Entry::Open, &before, books);
+            for _ in 0..count {
+                self.launch(function, stream.handle, ns);
+            }
+            before = self.open(unread);
+        };
+        let lane = usize::from(lane % 4);
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            guest.serve(lane, function, at, &mut within);
+        }));
+        self.shut(place, Entry::Close, &before, guest.books());
+        let installed = &mut self.installed[place];
+        installed.guest = Some(guest);
+        for ended_on in &mut installed.ended_on {
+            if !ended_on.contains(&stream.handle) {
+                ended_on.push(stream.handle);
+            }
+        }
+        if result.is_err() {
+            self.broke("the guest panicked in a step".to_owned());
+        }
+    }
+}

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Guests that make one mistake each, to show that mistakes are found. Without
+//! its mistake such a guest is a plain recorder that nobody notices.
+
+use crate::guest::{Books, Guest, Stream, What};
+use metrale_gpu_sim::symbol;
+use metrale_gpu_sys::cuda::Status;
+use metrale_telemetry::kernel::Ledger;
+
+/// What a guest does wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mistake {
+    /// Nothing.
+    None,
+    /// It polls in the mode that the thread is in.
+    PollsUnguarded,
+    /// It polls in the thread-local mode.
+    PollsThreadLocal,
+    /// It records without asking whether the stream captures.
+    RecordsUnasked,
+    /// It leaves the thread in the relaxed mode.
+    KeepsMode,
+    /// It leaves its context current.
+    KeepsContext,
+    /// It waits for the GPU.
+    Waits,
+    /// It makes its events as it needs them.
+    CreatesEvents,
+    /// It polls every open pair, each time.
+    PollsAll,
+    /// It ends spans on the stream that it was given at their begin.
+    KeepsStreams,
+}
+
+/// A function of the simulator with `$kind`'s signature.
+macro_rules! cu {
+    ($name:literal, $($arg:expr => $kind:ty),*) => {{
+        let address = symbol($name).expect("every driver that is simulated has it");
+        // SAFETY: the simulator's function of that name has this signature.
+        let call = unsafe { std::mem::transmute::<*const std::ffi::c_void, extern "C" fn($($kind),*) -> Status>(address) };
+        call($($arg),*)
+    }};
+}
+
+/// Pairs of events, given out once each.
+const PAIRS: usize = 256;
+
+struct Span {
+    pair: (u64, u64),
+    began_on: u64,
+    ended_on: Option<u64>,
+}
+
+/// A guest with a mistake.
+pub struct Naive {
+    mistake: Mistake,
+    context: u64,
+    pairs: Vec<(u64, u64)>,
+    spans: Vec<Option<Span>>,
+    ledger: Ledger,
+}
+
+impl Naive {
+    /// For a [`Maker`](crate::guest::Maker); `None` where the context is none.
+    #[must_use]
+    pub fn make(mistake: Mistake, context: u64) -> Option<Box<dyn Guest>> {
+        if !cu!("cuCtxPushCurrent_v2", context => u64).is_success() {
+            return None;
+        }
+        let count = if mistake == Mistake::CreatesEvents {
+            0
+        } else {
+            PAIRS
+        };
+        let pairs = (0..count).map_while(|_| pair()).collect();
+        if mistake != Mistake::KeepsContext {
+            pop();
+        }
+        Some(Box::new(Self {
+            mistake,
+            context,
+            pairs,
+            spans: Vec::new(),
+            ledger: Ledger::default(),
+        }))
+    }
+
+    fn has(&self, mistake: Mistake) -> bool {
+        self.mistake == mistake
+    }
+
+    fn record(&self, event: u64, stream: u64) -> bool {
+        if stream <= 2 {
+            let mut current = 0;
+            let asked = cu!("cuCtxGetCurrent", &mut current => &mut u64);
+            if !asked.is_success() || current != self.context {
+                return false;
+            }
+        }
+        if !self.has(Mistake::RecordsUnasked) {
+            let mut capturing = 0;
+            let asked = cu!("cuStreamIsCapturing", stream => u64, &mut capturing => &mut u32);
+            if !asked.is_success() || capturing != 0 {
+                return false;
+            }
+        }
+        cu!("cuEventRecord", event => u64, stream => u64).is_success()
+    }
+
+    fn poll(&self, pair: (u64, u64), first: bool) -> Status {
+        if self.has(Mistake::Waits) {
+            let _ = cu!("cuEventSynchronize", pair.1 => u64);
+        }
+        if first || self.has(Mistake::PollsAll) {
+            let asked = cu!("cuEventQuery", pair.1 => u64);
+            if !asked.is_success() {
+                return asked;
+            }
+        }
+        let mut milliseconds = 0.0;
+        cu!("cuEventElapsedTime", &mut milliseconds => &mut f32, pair.0 => u64, pair.1 => u64)
+    }
+
+    /// Frees a span; whether there was one.
+    fn free(&mut self, place: usize) -> bool {
+        let freed = self.spans[place].take().is_some();
+        self.ledger.in_flight -= u64::from(freed);
+        freed
+    }
+}
+
+fn pair() -> Option<(u64, u64)> {
+    let event = || {
+        let mut event = 0;
+        let made = cu!("cuEventCreate", &mut event => &mut u64, 0 => u32);
+        made.is_success().then_some(event)
+    };
+    Some((event()?, event()?))
+}
+
+fn pop() {
+    let mut context = 0;
+    let _ = cu!("cuCtxPopCurrent_v2", &mut context => &mut u64);
+}
+
+fn exchange(mode: u32) -> Option<u32> {
+    let mut mode = mode;
+    let status = cu!("cuThreadExchangeStreamCaptureMode", &mut mode => &mut u32);
+    status.is_success().then_some(mode)
+}
+
+impl Guest for Naive {
+    fn begin(&mut self, _: What, _: bool, stream: Stream) -> Option<u64> {
+        let pair = if self.has(Mistake::CreatesEvents) {
+            pair()?
+        } else {
+            self.pairs.pop()?
+        };
+        let began_on = stream.handle;
+        self.ledger.attempts += 1;
+        if !self.record(pair.0, began_on) {
+            self.ledger.refused += 1;
+            return None;
+        }
+        self.ledger.begun += 1;
+        self.ledger.in_flight += 1;
+        self.spans.push(Some(Span {
+            pair,
+            began_on,
+            ended_on: None,
+        }));
+        Some(self.spans.len() as u64 - 1)
+    }
+
+    fn end(&mut self, _: What, span: u64, stream: Stream) {
+        let place = span as usize;
+        let open = |span: &Span| {
+            span.ended_on
+                .is_none()
+                .then_some((span.pair, span.began_on))
+        };
+        let Some((pair, began_on)) = self.spans[place].as_ref().and_then(open) else {
+            return;
+        };
+        let stream = if self.has(Mistake::KeepsStreams) {
+            began_on
+        } else {
+            stream.handle
+        };
+        if self.record(pair.1, stream) {
+            if let Some(span) = &mut self.spans[place] {
+                span.ended_on = Some(stream);
+            }
+        } else if self.free(place) {
+            self.ledger.failed += 1;
+        }
+    }
+
+    fn cancel(&mut self, _: What, span: u64) {
+        if self.free(span as usize) {
+            self.ledger.cancelled += 1;
+        }
+    }
+
+    fn serve(&mut self, lane: usize, function: u64, stream: Stream, launches: &mut dyn FnMut()) {
+        let outer = self.begin(What::Lane(lane), true, stream);
+        let inner = self.begin(What::Kernel(function), true, stream);
+        launches();
+        for span in [inner, outer].into_iter().flatten() {
+            self.end(What::Lane(lane), span, stream);
+        }
+    }
+
+    fn harvest(&mut self) -> usize {
+        let wanted = match self.mistake {
+            Mistake::PollsUnguarded => None,
+            Mistake::PollsThreadLocal => Some(1),
+            _ => Some(2),
+        };
+        let mode = wanted.and_then(exchange);
+        if wanted.is_some() && mode.is_none() {
+            return 0;
+        }
+        let (mut asked, mut waiting) = (Vec::new(), Vec::new());
+        let mut landed = 0;
+        for place in 0..self.spans.len() {
+            let Some(Span {
+                pair,
+                ended_on: Some(stream),
+                ..
+            }) = self.spans[place]
+            else {
+                continue;
+            };
+            if waiting.contains(&stream) && !self.has(Mistake::PollsAll) {
+                continue;
+            }
+            let first = !asked.contains(&stream);
+            asked.push(stream);
+            match self.poll(pair, first) {
+                Status::ERROR_NOT_READY => waiting.push(stream),
+                Status::SUCCESS => {
+                    self.free(place);
+                    self.ledger.landed += 1;
+                    landed += 1;
+                }
+                _ => {
+                    self.free(place);
+                    self.ledger.failed += 1;
+                }
+            }
+        }
+        if let Some(mode) = mode
+            && !self.has(Mistake::KeepsMode)
+        {
+            let _ = exchange(mode).or_else(|| exchange(mode));
+        }
+        landed
+    }
+
+    fn forget(&mut self, _: u64) {}
+
+    fn books(&self) -> Books {
+        // One ring for both kinds.
+        Books {
+            lanes: self.ledger,
+            launches: self.ledger,
+            silent: false,
+        }
+    }
+
+    fn read(&self) {}
+
+    fn leave(self: Box<Self>, _: bool) {}
+}
