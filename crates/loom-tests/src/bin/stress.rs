@@ -104,7 +104,10 @@ mod real {
             let start = if odd == 3 { stream | FAILS } else { stream };
             let Some(token) = ring.begin(SpanKey::Kernel(func), start, instruments) else {
                 begun += u64::from(FAILED.replace(false));
-                ring.harvest(instruments);
+                if ring.harvest(instruments) == 0 {
+                    // Another thread's pass is under way, perhaps suspended.
+                    std::thread::yield_now();
+                }
                 continue;
             };
             begun += 1;
