@@ -69,9 +69,14 @@ fn every_test_that_the_rules_name_exists() {
         .filter(|(module, _)| module.chars().all(|c| c.is_ascii_lowercase()))
         .collect();
     assert!(named.len() >= 30, "{}", named.len());
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/integration");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     for (module, test) in named {
-        let file = folder.join(module).with_extension("rs");
+        let alone = folder.join(module).with_extension("rs");
+        let file = if alone.exists() {
+            alone
+        } else {
+            folder.join("integration").join(module).with_extension("rs")
+        };
         let source = std::fs::read_to_string(&file)
             .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let is_test = source.contains(&format!("#[test]\nfn {test}() {{"));

@@ -147,3 +147,32 @@ fn nothing_is_initialised_for_an_application_that_did_not() {
     assert_eq!(status, Status::ERROR_NOT_INITIALIZED);
     assert_eq!(calls("cuInit"), 0);
 }
+
+/// The end is recorded on a stream that is ahead of the start's: a time below
+/// zero is counted, and is no sample.
+#[test]
+fn a_negative_time_is_no_sample() {
+    let app = App::new();
+    let recorder = app.recorder();
+    let idle = app.new_stream();
+    assert!(app.launch(app.spin, app.stream, 50_000).is_success());
+    let step = metrale_telemetry::Step {
+        number: Some(0),
+        armed: true,
+    };
+    let token = recorder.begin_lane(step, LANE_DECODE, stream(app.stream));
+    recorder.end_lane(token.unwrap(), stream(idle));
+    let token = recorder.begin_launch(step, LANE_DECODE, func(app.spin), stream(app.stream));
+    recorder.end_launch(token.unwrap(), stream(idle));
+    for _ in 0..2 {
+        assert_eq!(recorder.harvest(), 0);
+        control::advance_ns(50_000);
+    }
+    assert_eq!(recorder.health().invalid_times, 2);
+    for ledger in [recorder.lane_ledger(), recorder.kernel_ledger()] {
+        assert_eq!((ledger.failed, ledger.in_flight), (1, 0));
+    }
+    let instruments = recorder.telemetry().instruments();
+    assert_eq!(instruments.lane[LANE_DECODE].count(), 0);
+    assert_eq!(recorder.kernels(), []);
+}
