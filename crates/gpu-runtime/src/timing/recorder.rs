@@ -51,7 +51,7 @@ pub struct RecorderConfig {
     pub refuse_legacy_streams: bool,
     /// Spans left open for this long are given up.
     pub reclaim_after: Duration,
-    /// The clock that ages are measured by.
+    /// The clock that ages of spans, and times that polls take, are measured by.
     pub clock: Clock,
     /// Tells recorders of one process apart.
     pub label: String,
@@ -237,10 +237,12 @@ impl Recorder {
     /// harvest thread hangs in the driver, after a quarantine, once the context
     /// was reset, at exit and in a forked child.
     pub fn close(mut self) {
-        let is_quarantined = self.shared.watch.is_quarantined();
         let is_alone = self.stop();
         let shared = &self.shared;
-        if !is_alone || is_quarantined || push(&shared.driver, shared.context).is_err() {
+        if !is_alone
+            || shared.watch.is_quarantined()
+            || push(&shared.driver, shared.context).is_err()
+        {
             return;
         }
         if context_id(&shared.driver, shared.context) == shared.context_id {
@@ -278,12 +280,16 @@ impl Drop for Recorder {
 
 impl Shared {
     pub(super) fn harvest(&self) -> usize {
-        let Some(round) = self.watch.pace.begin_round() else {
+        let round = self.watch.pace.begin_round();
+        // A silent recorder polls nothing: it gives up what is left, at once.
+        if round.is_none() && !self.watch.is_silent() {
             return 0;
-        };
+        }
         let instruments = self.telemetry.instruments();
         let landed = self.lanes.harvest(instruments) + self.kernels.harvest(instruments);
-        self.watch.pace.end_round(&round);
+        if let Some(round) = round {
+            self.watch.pace.end_round(&round);
+        }
         landed
     }
 

@@ -156,6 +156,25 @@ fn three_long_polls_stop_polling_for_ten_seconds() {
     assert_eq!(recorder.lane_ledger().in_flight, 0);
 }
 
+/// A recorder that is quarantined while polls are left out gives up at once.
+#[test]
+fn a_quarantine_does_not_wait_for_the_pace() {
+    let app = App::new();
+    let recorder = app.recorder();
+    lane(&app, &recorder);
+    fail("cuEventQuery", Status::ERROR_STREAM_CAPTURE_UNSUPPORTED, 0);
+    for _ in 0..40 {
+        recorder.harvest();
+    }
+    fail("cuEventRecord", Status::ERROR_LAUNCH_FAILED, 0);
+    lane(&app, &recorder);
+    let before = all_calls();
+    assert_eq!(recorder.harvest(), 0);
+    assert_eq!(all_calls() - before, 1);
+    let ledger = recorder.lane_ledger();
+    assert_eq!((ledger.failed, ledger.in_flight), (2, 0), "{ledger:?}");
+}
+
 #[test]
 fn long_polls_with_good_rounds_between_them_only_slow_down() {
     let app = App::new();
