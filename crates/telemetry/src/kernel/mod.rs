@@ -6,6 +6,8 @@
 //! [`EventOps`] behind it records and reads them.
 
 mod instruments;
+#[cfg(feature = "nvtx")]
+mod lane_ranges;
 mod ledger;
 mod ops;
 mod pass;
@@ -18,6 +20,8 @@ mod tests;
 mod token;
 
 pub use instruments::{KernelInstruments, KernelTime};
+#[cfg(feature = "nvtx")]
+pub use lane_ranges::{nvtx_pop, nvtx_push_lane};
 pub use ledger::Ledger;
 pub use ops::{Edge, EventOps, SpanPoll};
 pub use ring::{SpanRing, SpanRingBuilder};
