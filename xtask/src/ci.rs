@@ -13,7 +13,7 @@ use xshell::{Shell, cmd};
 use crate::{
     cargo, demo, differential,
     error::{Context, Error, Result},
-    loom, outside, test, tidy, traces,
+    loom, nvtx, outside, test, tidy, traces,
 };
 
 type Step = (&'static str, fn() -> Result<()>);
@@ -90,8 +90,9 @@ fn format() -> Result<()> {
 
 fn clippy() -> Result<()> {
     let sh = shell()?;
-    for features in std::iter::once(&["--workspace"][..]).chain(test::MORE_FEATURES.iter().copied())
-    {
+    let nvtx = nvtx::can_build()?.then_some(nvtx::FEATURES);
+    let sets = std::iter::once(&["--workspace"][..]).chain(test::MORE_FEATURES.iter().copied());
+    for features in sets.chain(nvtx) {
         cmd!(
             sh,
             "cargo clippy --all-targets {features...} -- -D warnings"

@@ -29,6 +29,9 @@ pub(crate) enum Error {
     /// `cargo build` succeeded without the file that the task needs.
     #[error("`cargo build` made no {0}; is the crate type in its Cargo.toml still right?")]
     NoArtifact(String),
+    /// The feature `nvtx` cannot be built, and must be.
+    #[error("no libclang, which feature nvtx needs; on Debian: apt-get install libclang-dev")]
+    NoLibclang,
     /// The recorded traces are asked for and are not there.
     #[error(
         "no recorded traces at {0}; put the folder there, point METRALE_TRACES at it, or set \

@@ -12,6 +12,7 @@ mod differential;
 mod error;
 mod flags;
 mod loom;
+mod nvtx;
 mod outside;
 mod sim;
 mod test;

@@ -9,7 +9,7 @@ use xshell::{Shell, cmd};
 use crate::{
     cargo,
     error::Result,
-    sim,
+    nvtx, sim,
     traces::{self, Traces},
 };
 
@@ -50,8 +50,9 @@ pub(crate) fn run(args: &[OsString]) -> Result<()> {
     }
     if args.is_empty() {
         cmd!(sh, "cargo test --doc").run()?;
+        nvtx::test(&sh, nextest)?;
     } else {
-        println!("skipped: doctests (the arguments are the test runner's)");
+        println!("skipped: doctests and feature nvtx (the arguments are the test runner's)");
     }
     Ok(())
 }

@@ -254,11 +254,13 @@ impl Server {
         self.work(stream, kind, earliest, duration_ns);
     }
 
-    /// Uploads the prompts on the copy stream and claims their slots.
+    /// Uploads the prompts on the copy stream, then claims their slots.
     fn admit(&mut self, requests: u64) {
         for _ in 0..requests {
             let upload = 9_000 + self.next(6_000);
             self.copy(COPIES, WorkKind::Copy, upload);
+        }
+        for _ in 0..requests {
             for (name, ns) in ADMIT {
                 self.kernel(name, ns);
             }

@@ -6,6 +6,7 @@
 //! rings or by the functions of an installed recorder.
 
 use super::handles::{GraphRef, KernelRef, StreamRef};
+use super::ranges::OpenRange;
 use super::recorder::{KERNEL, Shared, tag};
 use metrale_telemetry::Step;
 use metrale_telemetry::kernel::{SpanKey, SpanTag, SpanToken};
@@ -24,6 +25,7 @@ type NotSend = PhantomData<*const ()>;
 pub struct StepGuard<'r> {
     shared: &'r Shared,
     step: Step,
+    _range: Option<OpenRange>,
     not_send: NotSend,
 }
 
@@ -32,6 +34,7 @@ impl<'r> StepGuard<'r> {
         Self {
             shared,
             step,
+            _range: OpenRange::step(step),
             not_send: PhantomData,
         }
     }
@@ -54,6 +57,7 @@ impl<'r> StepGuard<'r> {
     pub fn lane<'a>(&'a self, lane: usize, stream: impl Into<StreamRef<'a>>) -> LaneGuard<'a> {
         let stream = stream.into();
         let tag = tag(self.step, lane);
+        let range = OpenRange::lane(self.step, lane);
         let token = self.shared.begin(SpanKey::Lane(lane), tag, stream);
         LaneGuard {
             shared: self.shared,
@@ -61,6 +65,7 @@ impl<'r> StepGuard<'r> {
             lane,
             stream,
             token,
+            _range: range,
             not_send: PhantomData,
         }
     }
@@ -79,6 +84,8 @@ pub struct LaneGuard<'a> {
     lane: usize,
     stream: StreamRef<'a>,
     token: Option<SpanToken>,
+    /// Popped after the span is ended: fields go after the guard's own drop.
+    _range: Option<OpenRange>,
     not_send: NotSend,
 }
 

@@ -19,6 +19,7 @@ mod names;
 mod naming;
 mod pace;
 mod process;
+mod ranges;
 mod recorder;
 mod verdict;
 

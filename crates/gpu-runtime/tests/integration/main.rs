@@ -13,6 +13,8 @@ mod libraries;
 mod lifetimes;
 mod matrix;
 mod names;
+#[cfg(feature = "nvtx")]
+mod nvtx;
 mod pacing;
 mod processes;
 mod races;
