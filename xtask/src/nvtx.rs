@@ -32,7 +32,14 @@ const LISTENER: &str = "METRALE_NVTX_LISTENER";
 pub(crate) fn can_build() -> Result<bool> {
     let what = || "cargo build of feature nvtx".to_owned();
     let output = Command::new("cargo")
-        .args(["build", "--quiet", "--package", "metrale-gpu-sys", "--features", "nvtx"])
+        .args([
+            "build",
+            "--quiet",
+            "--package",
+            "metrale-gpu-sys",
+            "--features",
+            "nvtx",
+        ])
         .current_dir(cargo::root())
         .output()
         .context(what)?;
@@ -42,12 +49,16 @@ pub(crate) fn can_build() -> Result<bool> {
     }
     if !told.contains("libclang") {
         eprint!("{told}");
-        return Err(Error::Build("--package metrale-gpu-sys --features nvtx".to_owned()));
+        return Err(Error::Build(
+            "--package metrale-gpu-sys --features nvtx".to_owned(),
+        ));
     }
     if std::env::var_os("CI").is_some_and(|ci| ci == "true") {
         return Err(Error::NoLibclang);
     }
-    println!("skipped: tests of feature nvtx (no libclang; on Debian: apt-get install libclang-dev)");
+    println!(
+        "skipped: tests of feature nvtx (no libclang; on Debian: apt-get install libclang-dev)"
+    );
     Ok(false)
 }
 
@@ -61,11 +72,19 @@ pub(crate) fn test(sh: &Shell, nextest: bool) -> Result<()> {
     let _listener = sh.push_env(LISTENER, listener);
     // The rest of these packages' tests ran without the feature.
     if nextest {
-        cmd!(sh, "cargo nextest run --no-tests=fail {FEATURES...} nvtx ranges").run()?;
+        cmd!(
+            sh,
+            "cargo nextest run --no-tests=fail {FEATURES...} nvtx ranges"
+        )
+        .run()?;
     } else {
         cmd!(sh, "cargo test --lib --bins --tests {FEATURES...} nvtx").run()?;
     }
     // Guards stay on their thread with the feature too.
-    cmd!(sh, "cargo test --doc --package metrale-gpu-runtime --features nvtx").run()?;
+    cmd!(
+        sh,
+        "cargo test --doc --package metrale-gpu-runtime --features nvtx"
+    )
+    .run()?;
     Ok(())
 }

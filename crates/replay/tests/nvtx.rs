@@ -14,7 +14,10 @@ fn the_demo_shows_its_lanes_in_their_steps() {
         return;
     }
     let Some(listener) = std::env::var_os("METRALE_NVTX_LISTENER") else {
-        assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "run `cargo xtask test`");
+        assert!(
+            std::env::var_os("CI").is_none_or(|ci| ci != "true"),
+            "run `cargo xtask test`"
+        );
         println!("skipped: METRALE_NVTX_LISTENER is not set; `cargo xtask test` sets it");
         return;
     };
@@ -26,7 +29,11 @@ fn the_demo_shows_its_lanes_in_their_steps() {
         .env("METRALE_NVTX_LOG", &log)
         .output()
         .expect("run");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 
     let text = std::fs::read_to_string(&log).expect("the listener wrote its log");
     let (mut open, mut ranges) = (Vec::new(), BTreeMap::<String, usize>::new());
@@ -50,7 +57,12 @@ fn the_demo_shows_its_lanes_in_their_steps() {
     let ranges: Vec<(&str, usize)> = ranges.iter().map(|(path, n)| (path.as_str(), *n)).collect();
     assert_eq!(
         ranges,
-        [("step", 200), ("step/admit", 30), ("step/decode", 185), ("step/prefill", 15)]
+        [
+            ("step", 200),
+            ("step/admit", 30),
+            ("step/decode", 185),
+            ("step/prefill", 15)
+        ]
     );
     assert_eq!(armed, 3, "armed steps can be told apart");
 }
