@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Benchmarks: the short form of every criterion group with ratios
 //! ([`ratios`]), and gates that give the same answer on every machine
-//! ([`gates`]). `docs/benchmarking.md` says how to read them.
+//! ([`mod@gates`]). `docs/benchmarking.md` says how to read them.
 
 mod gates;
 mod ratios;
