@@ -3,6 +3,7 @@
 //! its mistake such a guest is a plain recorder that nobody notices.
 
 use crate::guest::{Books, Guest, Stream, What};
+use crate::script::Setup;
 use metrale_gpu_sim::symbol;
 use metrale_gpu_sys::cuda::Status;
 use metrale_telemetry::kernel::Ledger;
@@ -54,6 +55,7 @@ struct Span {
 /// A guest with a mistake.
 pub struct Naive {
     mistake: Mistake,
+    refuse_legacy: bool,
     context: u64,
     pairs: Vec<(u64, u64)>,
     spans: Vec<Option<Span>>,
@@ -63,7 +65,7 @@ pub struct Naive {
 impl Naive {
     /// For a [`Maker`](crate::guest::Maker); `None` where the context is none.
     #[must_use]
-    pub fn make(mistake: Mistake, context: u64) -> Option<Box<dyn Guest>> {
+    pub fn make(mistake: Mistake, setup: &Setup, context: u64) -> Option<Box<dyn Guest>> {
         if !cu!("cuCtxPushCurrent_v2", context => u64).is_success() {
             return None;
         }
@@ -78,6 +80,7 @@ impl Naive {
         }
         Some(Box::new(Self {
             mistake,
+            refuse_legacy: setup.refuse_legacy,
             context,
             pairs,
             spans: Vec::new(),
@@ -89,7 +92,14 @@ impl Naive {
         self.mistake == mistake
     }
 
+    fn is_foreign(&self, stream: Stream) -> bool {
+        stream.context != 0 && stream.context != self.context
+    }
+
     fn record(&self, event: u64, stream: u64) -> bool {
+        if self.refuse_legacy && stream <= 1 {
+            return false;
+        }
         if stream <= 2 {
             let mut current = 0;
             let asked = cu!("cuCtxGetCurrent", &mut current => &mut u64);
@@ -158,7 +168,7 @@ impl Guest for Naive {
         };
         let began_on = stream.handle;
         self.ledger.attempts += 1;
-        if !self.record(pair.0, began_on) {
+        if self.is_foreign(stream) || !self.record(pair.0, began_on) {
             self.ledger.refused += 1;
             return None;
         }
@@ -182,12 +192,13 @@ impl Guest for Naive {
         let Some((pair, began_on)) = self.spans[place].as_ref().and_then(open) else {
             return;
         };
+        let foreign = self.is_foreign(stream);
         let stream = if self.has(Mistake::KeepsStreams) {
             began_on
         } else {
             stream.handle
         };
-        if self.record(pair.1, stream) {
+        if !foreign && self.record(pair.1, stream) {
             if let Some(span) = &mut self.spans[place] {
                 span.ended_on = Some(stream);
             }
@@ -239,6 +250,8 @@ impl Guest for Naive {
             asked.push(stream);
             match self.poll(pair, first) {
                 Status::ERROR_NOT_READY => waiting.push(stream),
+                // The driver says: not now.
+                Status(2 | 201 | 800 | 900..=906 | 908) => break,
                 Status::SUCCESS => {
                     self.free(place);
                     self.ledger.landed += 1;

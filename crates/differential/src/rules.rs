@@ -12,6 +12,11 @@
 //!    read more for a gap; two calls for each stream that waits; two exchanges
 //!    for each ring that is polled; one question before each record.
 //! 6. A silent guest makes no call. No handle is used that names nothing.
+//! 7. Nothing is asked or recorded on a stream that is known to be another
+//!    context's, nor on a legacy one where those are refused; a default stream
+//!    is the recorder's own context's when a record is made on it.
+//! 8. After a poll that the driver refuses, a harvest polls no more. An event
+//!    that can never be read is not polled again until it was recorded anew.
 
 use metrale_gpu_sim::control::Call;
 use metrale_gpu_sys::cuda::Status;
@@ -27,6 +32,10 @@ const RECORD: &str = "cuEventRecord";
 const MODE: &str = "cuThreadExchangeStreamCaptureMode";
 const NAME: &str = "cuFuncGetName";
 const QUERY: &str = "cuEventQuery";
+/// The handles that mean a default stream.
+const DEFAULT_STREAMS: std::ops::RangeInclusive<u64> = 0..=2;
+/// Those that mean the legacy one.
+const LEGACY: std::ops::RangeInclusive<u64> = 0..=1;
 const READS: [&str; 2] = ["cuEventElapsedTime", "cuEventElapsedTime_v2"];
 
 /// How the application came to the guest.
@@ -120,11 +129,50 @@ pub(crate) struct Facts {
     pub(crate) streams: usize,
     /// Handles used that name nothing.
     pub(crate) stale: u64,
+    /// The stream is known to be of another context.
+    pub(crate) foreign: bool,
+    /// Legacy streams are refused.
+    pub(crate) no_legacy: bool,
 }
 
 /// Whether a status is one that a capture causes.
 fn of_capture(status: Status) -> bool {
     matches!(status.0, 900..=908)
+}
+
+/// Whether a poll's status says: not now.
+fn is_refusal(status: Status) -> bool {
+    matches!(status.0, 2 | 201 | 800 | 900..=906 | 908)
+}
+
+/// Whether a poll's status says: never.
+fn is_final(status: Status) -> bool {
+    matches!(status.0, 1 | 400 | 907 | 917)
+}
+
+fn is_poll(call: &Call) -> bool {
+    call.name == QUERY || READS.contains(&call.name)
+}
+
+/// Events of a guest that can never be read, until they are recorded anew.
+#[derive(Debug, Default)]
+pub(crate) struct Unreadable(Vec<u64>);
+
+impl Unreadable {
+    /// Takes note of an entry's calls; what is wrong with them.
+    pub(crate) fn follow(&mut self, calls: &[Call]) -> Vec<String> {
+        let mut broken = Vec::new();
+        for call in calls {
+            if call.name == RECORD && call.status.is_success() {
+                self.0.retain(|event| *event != call.handle);
+            } else if is_poll(call) && self.0.contains(&call.handle) {
+                broken.push(format!("{} again of an event that failed", call.name));
+            } else if is_poll(call) && is_final(call.status) {
+                self.0.push(call.handle);
+            }
+        }
+        broken
+    }
 }
 
 /// What an entry did against the rules, in words.
@@ -148,19 +196,34 @@ pub(crate) fn broken(entry: Entry, calls: &[Call], facts: &Facts) -> Vec<String>
     }
     for (at, call) in calls.iter().enumerate() {
         let injected = facts.troubled == Some((call.name, call.status.0));
-        let is_poll = call.name == QUERY || READS.contains(&call.name);
-        if is_poll && call.mode != RELAXED {
+        let is_record = call.name == RECORD;
+        let polls = is_poll(call);
+        if polls && call.mode != RELAXED {
             broken.push(format!("{} in capture mode {}", call.name, call.mode));
         }
-        if (is_poll || call.name == RECORD) && of_capture(call.status) && !injected {
+        if (polls || is_record) && of_capture(call.status) && !injected {
             broken.push(format!("{} met a capture: {}", call.name, call.status));
         }
         let asked = at.checked_sub(1).and_then(|before| calls.get(before));
         let was_asked = asked.is_some_and(|asked| {
             asked.name == ASK && asked.stream == call.stream && asked.status == Status::SUCCESS
         });
-        if call.name == RECORD && !was_asked {
+        if is_record && !was_asked {
             broken.push("cuEventRecord without asking whether the stream captures".to_owned());
+        }
+        let is_default = DEFAULT_STREAMS.contains(&call.stream);
+        if is_record && is_default && call.status == Status::ERROR_INVALID_HANDLE && !injected {
+            broken.push("cuEventRecord on another context's default stream".to_owned());
+        }
+        if is_record && facts.no_legacy && LEGACY.contains(&call.stream) {
+            broken.push("cuEventRecord on a legacy stream, which are refused".to_owned());
+        }
+        if polls
+            && calls[..at]
+                .iter()
+                .any(|before| is_poll(before) && is_refusal(before.status))
+        {
+            broken.push(format!("{} after a poll was refused", call.name));
         }
     }
     if let Some(last) = calls.last()
@@ -171,6 +234,9 @@ pub(crate) fn broken(entry: Entry, calls: &[Call], facts: &Facts) -> Vec<String>
     if facts.silent && !calls.is_empty() {
         broken.push(format!("a silent guest called {}", calls[0].name));
     }
+    if facts.foreign && !calls.is_empty() {
+        broken.push(format!("{} for a stream of another context", calls[0].name));
+    }
     if facts.stale > 0 {
         broken.push(format!("{} uses of handles that name nothing", facts.stale));
     }
@@ -179,7 +245,7 @@ pub(crate) fn broken(entry: Entry, calls: &[Call], facts: &Facts) -> Vec<String>
 
 #[cfg(test)]
 mod tests {
-    use super::{ASK, Entry, Facts, MODE, NAME, QUERY, RECORD, broken};
+    use super::{ASK, Entry, Facts, MODE, NAME, QUERY, RECORD, Unreadable, broken};
     use metrale_gpu_sim::control::Call;
     use metrale_gpu_sys::cuda::Status;
 
@@ -260,7 +326,45 @@ mod tests {
             ..none
         };
         assert_eq!(count(Entry::BeginLane, &[ask], silent), 1);
+        let foreign = Facts {
+            foreign: true,
+            ..none
+        };
+        assert_eq!(count(Entry::BeginLane, &[ask], foreign), 1);
+        let no_legacy = Facts {
+            no_legacy: true,
+            ..none
+        };
+        let on = |stream, status| {
+            let stream = |call| Call { stream, ..call };
+            let record = Call {
+                status: Status(status),
+                ..record
+            };
+            [stream(ask), stream(record)]
+        };
+        assert_eq!(count(Entry::BeginLane, &on(1, 0), no_legacy), 1);
+        assert_eq!(count(Entry::BeginLane, &on(2, 0), no_legacy), 0);
+        assert_eq!(count(Entry::BeginLane, &on(2, 400), none), 1);
+        assert_eq!(count(Entry::BeginLane, &on(7, 400), none), 0);
+        let two = Facts {
+            streams: 2,
+            troubled: Some((QUERY, 900)),
+            ..none
+        };
+        let again = [call(MODE, 2, 0), call(QUERY, 2, 900), call(QUERY, 2, 0)];
+        let again = [again.as_slice(), &[call(MODE, 0, 0)]].concat();
+        assert_eq!(count(Entry::Harvest, &again, two), 1, "hammers");
         let stale = Facts { stale: 2, ..none };
         assert_eq!(count(Entry::BeginLane, &[], stale), 1);
+    }
+
+    #[test]
+    fn an_event_that_failed_is_not_polled_until_it_is_recorded_anew() {
+        let mut unreadable = Unreadable::default();
+        let (failed, asked) = (call(QUERY, 2, 907), call(QUERY, 2, 600));
+        assert!(unreadable.follow(&[asked, asked, failed]).is_empty());
+        assert_eq!(unreadable.follow(&[asked]).len(), 1);
+        assert!(unreadable.follow(&[call(RECORD, 0, 0), asked]).is_empty());
     }
 }

@@ -30,7 +30,7 @@ fn told(maker: Maker, rule: &str) {
 #[test]
 fn nobody_notices_a_guest_without_a_mistake() {
     let failure = found(
-        |_, context| Naive::make(Mistake::None, context),
+        |setup, context| Naive::make(Mistake::None, setup, context),
         Look::Everywhere,
     );
     assert!(failure.is_none(), "{}", failure.unwrap().difference);
@@ -38,39 +38,39 @@ fn nobody_notices_a_guest_without_a_mistake() {
 
 #[test]
 fn the_application_sees_an_unguarded_poll() {
-    seen(|_, context| Naive::make(Mistake::PollsUnguarded, context));
+    seen(|setup, context| Naive::make(Mistake::PollsUnguarded, setup, context));
 }
 
 #[test]
 fn the_application_sees_a_poll_in_the_thread_local_mode() {
-    seen(|_, context| Naive::make(Mistake::PollsThreadLocal, context));
+    seen(|setup, context| Naive::make(Mistake::PollsThreadLocal, setup, context));
 }
 
 #[test]
 fn the_application_sees_a_record_beside_a_capture() {
-    seen(|_, context| Naive::make(Mistake::RecordsUnasked, context));
+    seen(|setup, context| Naive::make(Mistake::RecordsUnasked, setup, context));
 }
 
 #[test]
 fn the_application_sees_a_mode_that_was_not_restored() {
-    seen(|_, context| Naive::make(Mistake::KeepsMode, context));
+    seen(|setup, context| Naive::make(Mistake::KeepsMode, setup, context));
 }
 
 #[test]
 fn the_application_sees_a_context_that_was_left_current() {
-    seen(|_, context| Naive::make(Mistake::KeepsContext, context));
+    seen(|setup, context| Naive::make(Mistake::KeepsContext, setup, context));
 }
 
 #[test]
 fn the_application_sees_a_wait() {
-    seen(|_, context| Naive::make(Mistake::Waits, context));
+    seen(|setup, context| Naive::make(Mistake::Waits, setup, context));
 }
 
 #[test]
 fn the_log_shows_events_made_in_steady_state() {
     let rule = "cuEventCreate has no place in Begin";
     told(
-        |_, context| Naive::make(Mistake::CreatesEvents, context),
+        |setup, context| Naive::make(Mistake::CreatesEvents, setup, context),
         rule,
     );
 }
@@ -78,14 +78,17 @@ fn the_log_shows_events_made_in_steady_state() {
 #[test]
 fn the_log_shows_polls_beyond_the_budget() {
     let rule = "cuEventQuery\"] in Harvest, not";
-    told(|_, context| Naive::make(Mistake::PollsAll, context), rule);
+    told(
+        |setup, context| Naive::make(Mistake::PollsAll, setup, context),
+        rule,
+    );
 }
 
 #[test]
 fn the_simulator_shows_a_stream_that_was_kept() {
     let rule = "stale handles";
     told(
-        |_, context| Naive::make(Mistake::KeepsStreams, context),
+        |setup, context| Naive::make(Mistake::KeepsStreams, setup, context),
         rule,
     );
 }
@@ -94,24 +97,26 @@ fn the_simulator_shows_a_stream_that_was_kept() {
 #[test]
 fn kept_scripts_show_the_mistakes_that_they_are_named_after() {
     let kept: [(&str, Maker); 7] = [
-        ("unguarded_poll", |_, context| {
-            Naive::make(Mistake::PollsUnguarded, context)
+        ("unguarded_poll", |setup, context| {
+            Naive::make(Mistake::PollsUnguarded, setup, context)
         }),
-        ("thread_local_poll", |_, context| {
-            Naive::make(Mistake::PollsThreadLocal, context)
+        ("thread_local_poll", |setup, context| {
+            Naive::make(Mistake::PollsThreadLocal, setup, context)
         }),
-        ("unasked_record", |_, context| {
-            Naive::make(Mistake::RecordsUnasked, context)
+        ("unasked_record", |setup, context| {
+            Naive::make(Mistake::RecordsUnasked, setup, context)
         }),
-        ("kept_mode", |_, context| {
-            Naive::make(Mistake::KeepsMode, context)
+        ("kept_mode", |setup, context| {
+            Naive::make(Mistake::KeepsMode, setup, context)
         }),
-        ("kept_context", |_, context| {
-            Naive::make(Mistake::KeepsContext, context)
+        ("kept_context", |setup, context| {
+            Naive::make(Mistake::KeepsContext, setup, context)
         }),
-        ("wait", |_, context| Naive::make(Mistake::Waits, context)),
-        ("kept_stream", |_, context| {
-            Naive::make(Mistake::KeepsStreams, context)
+        ("wait", |setup, context| {
+            Naive::make(Mistake::Waits, setup, context)
+        }),
+        ("kept_stream", |setup, context| {
+            Naive::make(Mistake::KeepsStreams, setup, context)
         }),
     ];
     let bench = Bench::new();

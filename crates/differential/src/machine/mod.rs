@@ -19,10 +19,11 @@ mod memory;
 mod modules;
 mod spans;
 mod streams;
+mod window;
 
 use crate::cuda::Function;
 use crate::guest::{Guest, Maker};
-use crate::rules::Entry;
+use crate::rules::{Entry, Unreadable};
 use crate::script::{Action, Setup, THREADS, Trouble, Turn};
 use crate::tally::Tally;
 use metrale_gpu_sim::control;
@@ -110,6 +111,7 @@ struct Installed {
     guest: Option<Box<dyn Guest>>,
     /// Streams that spans were ended on, by ring, since it was empty.
     ended_on: [Vec<u64>; 2],
+    unreadable: Unreadable,
 }
 
 pub(crate) struct Machine {
@@ -119,6 +121,8 @@ pub(crate) struct Machine {
     thread: usize,
     fault: Option<u32>,
     trouble: Option<Trouble>,
+    /// What comes next concerns a stream that is known to be another context's.
+    foreign: bool,
     serial: u64,
     modes: [u32; THREADS],
     pushes: [u32; THREADS],
@@ -157,6 +161,7 @@ impl Machine {
             thread: 0,
             fault: None,
             trouble: None,
+            foreign: false,
             serial: 0,
             modes: [0; THREADS],
             pushes: [0; THREADS],

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the application tells its guest, and the look at what the guest did.
+//! What the application tells its guest.
 
-use super::{Installed, MOST, Machine, Owned, fail_next, pick};
-use crate::guest::{Books, Guest, Stream, What};
-use crate::rules::{Entry, Facts, broken};
-use crate::script::{TROUBLED, Timing};
-use metrale_gpu_sim::control;
+use super::{Installed, MOST, Machine, Owned, pick};
+use crate::guest::{Books, Stream, What};
+use crate::rules::{Entry, Unreadable};
+use crate::script::Timing;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Spans that are open at once.
@@ -20,88 +19,11 @@ pub(super) struct Span {
     stream: Owned,
     /// The guest's number for it; there is none in the run without.
     begun: Option<u64>,
-}
-
-/// What held before a guest was entered.
-struct Before {
-    books: Books,
-    stale: u64,
-    troubled: Option<(&'static str, u32)>,
+    /// The guest was told that it is over.
+    is_over: bool,
 }
 
 impl Machine {
-    fn open(&mut self, books: Books) -> Before {
-        self.keep_calls();
-        let troubled = self.trouble.take().map(|trouble| {
-            let call = TROUBLED[usize::from(trouble.call) % TROUBLED.len()];
-            fail_next(call, trouble.status, u64::from(trouble.skip));
-            (call, trouble.status)
-        });
-        Before {
-            books,
-            stale: control::stale_handle_uses(),
-            troubled,
-        }
-    }
-
-    fn shut(&mut self, place: usize, entry: Entry, before: &Before, books: Books) {
-        if before.troubled.is_some() {
-            control::clear_faults();
-        }
-        let calls = control::log();
-        control::log_clear();
-        self.count(entry, calls.len());
-        let lanes = books.lanes.landed - before.books.lanes.landed;
-        let launches = books.launches.landed - before.books.launches.landed;
-        let failed = |books: Books| books.lanes.failed + books.launches.failed;
-        let ended_on = self.installed.get(place).map(|it| &it.ended_on);
-        let facts = Facts {
-            mode: self.modes[self.thread],
-            silent: before.books.silent,
-            troubled: before.troubled,
-            landed: (lanes + launches) as usize,
-            lanes: lanes as usize,
-            failed: (failed(books) - failed(before.books)) as usize,
-            streams: ended_on.map_or(0, |rings| rings.iter().map(Vec::len).sum()),
-            stale: control::stale_handle_uses() - before.stale,
-        };
-        for what in broken(entry, &calls, &facts) {
-            self.broke(what);
-        }
-        for (ring, ledger) in [("lane", books.lanes), ("launch", books.launches)] {
-            if !ledger.closes() {
-                self.broke(format!("the {ring} ledger does not close: {ledger:?}"));
-            }
-        }
-    }
-
-    /// Lets the guest of a place do something, if there is one.
-    pub(super) fn enter<T>(
-        &mut self,
-        place: usize,
-        entry: Entry,
-        body: impl FnOnce(&mut dyn Guest) -> T,
-    ) -> Option<T> {
-        let mut guest = self.installed.get_mut(place)?.guest.take()?;
-        let before = self.open(guest.books());
-        let result = catch_unwind(AssertUnwindSafe(|| body(&mut *guest)));
-        let books = guest.books();
-        self.shut(place, entry, &before, books);
-        if let Some(installed) = self.installed.get_mut(place) {
-            let rings = [books.lanes, books.launches];
-            for (ended_on, ring) in installed.ended_on.iter_mut().zip(rings) {
-                if ring.in_flight == 0 {
-                    ended_on.clear();
-                }
-            }
-            installed.guest = Some(guest);
-        }
-        if result.is_err() {
-            self.broke(format!("the guest panicked in {entry:?}"));
-        }
-        result.ok()
-    }
-
     /// Whether spans may be on this stream: see [`Timing`].
     pub(super) fn may_span(&self, stream: Owned) -> bool {
         self.setup.timing != Timing::SpansApart || !stream.is_blocking
@@ -128,12 +50,19 @@ impl Machine {
         self.begin_at(place, what, armed, stream)
     }
 
+    /// Whether the application says that the stream is another context's.
+    fn is_foreign(&self, place: usize, stream: Stream) -> bool {
+        let own = self.installed.get(place).map_or(0, |it| it.context);
+        stream.context != 0 && stream.context != own
+    }
+
     fn begin_at(&mut self, place: usize, what: What, armed: bool, stream: Stream) -> Option<u64> {
         let entry = if what.is_lane() {
             Entry::BeginLane
         } else {
             Entry::BeginLaunch
         };
+        self.foreign = self.is_foreign(place, stream);
         self.enter(place, entry, |guest| guest.begin(what, armed, stream))?
     }
 
@@ -142,6 +71,7 @@ impl Machine {
             handle: stream.handle,
             context: stream.context,
         };
+        self.foreign = self.is_foreign(place, at);
         self.enter(place, Entry::End, |guest| guest.end(what, span, at));
         if let Some(installed) = self.installed.get_mut(place) {
             let ended_on = &mut installed.ended_on[usize::from(!what.is_lane())];
@@ -171,6 +101,7 @@ impl Machine {
             context,
             guest: None,
             ended_on: [const { Vec::new() }; 2],
+            unreadable: Unreadable::default(),
         });
         if let Some(make) = self.maker {
             let setup = self.setup;
@@ -270,21 +201,25 @@ impl Machine {
             what,
             stream,
             begun,
+            is_over: false,
         });
     }
 
     /// Takes an open span out, by choice.
     fn take_span(&mut self, choice: u8) -> Option<Span> {
         let place = usize::from(choice).checked_rem(self.spans.len())?;
-        let span = self.spans.remove(place);
+        Some(self.spans.remove(place))
+    }
+
+    /// Keeps a span for an end that comes again.
+    fn keep_span(&mut self, span: Span) {
         if self.over.len() < MOST_SPANS {
             self.over.push(span);
         }
-        Some(span)
     }
 
     pub(super) fn end_span(&mut self, span: u8, other: Option<u8>) {
-        let Some(span) = self.take_span(span) else {
+        let Some(mut span) = self.take_span(span) else {
             return;
         };
         let serial = span.stream.serial;
@@ -294,33 +229,42 @@ impl Machine {
             None if lives => span.stream,
             None => self.stream(0),
         };
-        if self.may_span(stream)
-            && let (Some(place), Some(begun)) = (self.place_of(&span), span.begun)
-        {
-            self.end(place, span.what, begun, stream);
+        if self.may_span(stream) {
+            span.is_over = true;
+            if let (Some(place), Some(begun)) = (self.place_of(&span), span.begun) {
+                self.end(place, span.what, begun, stream);
+            }
         }
+        self.keep_span(span);
     }
 
     pub(super) fn cancel_span(&mut self, span: u8) {
-        if let Some(span) = self.take_span(span)
-            && let (Some(place), Some(begun)) = (self.place_of(&span), span.begun)
-        {
+        let Some(mut span) = self.take_span(span) else {
+            return;
+        };
+        span.is_over = true;
+        if let (Some(place), Some(begun)) = (self.place_of(&span), span.begun) {
             self.enter(place, Entry::Quiet, |guest| guest.cancel(span.what, begun));
         }
+        self.keep_span(span);
     }
 
-    pub(super) fn end_again(&mut self, span: u8, cancel: bool) {
-        let (Some(&span), stream) = (pick(&self.over, span), self.stream(0)) else {
+    /// Of a span that is over no driver call is made.
+    pub(super) fn end_again(&mut self, choice: u8, cancel: bool) {
+        let (Some(&span), stream) = (pick(&self.over, choice), self.stream(0)) else {
             return;
         };
         let (Some(place), Some(begun)) = (self.place_of(&span), span.begun) else {
             return;
         };
+        let at = Stream {
+            handle: stream.handle,
+            context: 0,
+        };
         if cancel {
             self.enter(place, Entry::Quiet, |guest| guest.cancel(span.what, begun));
-        } else if self.may_span(stream) {
-            // It may be open still: one that was taken out without an end.
-            self.end(place, span.what, begun, stream);
+        } else if span.is_over {
+            self.enter(place, Entry::Quiet, |guest| guest.end(span.what, begun, at));
         }
     }
 
@@ -354,6 +298,8 @@ impl Machine {
             context: stream.context,
         };
         let books = guest.books();
+        let foreign = self.is_foreign(place, at);
+        self.foreign = foreign;
         let mut before = self.open(books);
         // The books cannot be read within; these entries do not need them.
         let unread = Books {
@@ -365,6 +311,7 @@ impl Machine {
             for _ in 0..count {
                 self.launch(function, stream.handle, ns);
             }
+            self.foreign = foreign;
             before = self.open(unread);
         };
         let lane = usize::from(lane % 4);
