@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The look at what a guest does: the log between its entry and its return
+//! holds its calls and nobody else's.
+
+use super::{Machine, fail_next};
+use crate::guest::{Books, Guest};
+use crate::rules::{Entry, Facts, broken};
+use crate::script::TROUBLED;
+use metrale_gpu_sim::control;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What held before a guest was entered.
+pub(super) struct Before {
+    books: Books,
+    stale: u64,
+    troubled: Option<(&'static str, u32)>,
+    foreign: bool,
+}
+
+impl Machine {
+    pub(super) fn open(&mut self, books: Books) -> Before {
+        self.keep_calls();
+        let troubled = self.trouble.take().map(|trouble| {
+            let call = TROUBLED[usize::from(trouble.call) % TROUBLED.len()];
+            fail_next(call, trouble.status, u64::from(trouble.skip));
+            (call, trouble.status)
+        });
+        Before {
+            books,
+            stale: control::stale_handle_uses(),
+            troubled,
+            foreign: std::mem::take(&mut self.foreign),
+        }
+    }
+
+    pub(super) fn shut(&mut self, place: usize, entry: Entry, before: &Before, books: Books) {
+        if before.troubled.is_some() {
+            control::clear_faults();
+        }
+        let calls = control::log();
+        control::log_clear();
+        self.count(entry, calls.len());
+        let lanes = books.lanes.landed - before.books.lanes.landed;
+        let launches = books.launches.landed - before.books.launches.landed;
+        let failed = |books: Books| books.lanes.failed + books.launches.failed;
+        let ended_on = self.installed.get(place).map(|it| &it.ended_on);
+        let facts = Facts {
+            mode: self.modes[self.thread],
+            silent: before.books.silent,
+            troubled: before.troubled,
+            landed: (lanes + launches) as usize,
+            lanes: lanes as usize,
+            failed: (failed(books) - failed(before.books)) as usize,
+            streams: ended_on.map_or(0, |rings| rings.iter().map(Vec::len).sum()),
+            stale: control::stale_handle_uses() - before.stale,
+            foreign: before.foreign,
+            no_legacy: self.setup.refuse_legacy,
+        };
+        let mut wrong = broken(entry, &calls, &facts);
+        if let Some(installed) = self.installed.get_mut(place) {
+            wrong.extend(installed.unreadable.follow(&calls));
+        }
+        for what in wrong {
+            self.broke(what);
+        }
+        for (ring, ledger) in [("lane", books.lanes), ("launch", books.launches)] {
+            if !ledger.closes() {
+                self.broke(format!("the {ring} ledger does not close: {ledger:?}"));
+            }
+        }
+    }
+
+    /// Lets the guest of a place do something, if there is one.
+    pub(super) fn enter<T>(
+        &mut self,
+        place: usize,
+        entry: Entry,
+        body: impl FnOnce(&mut dyn Guest) -> T,
+    ) -> Option<T> {
+        let mut guest = self.installed.get_mut(place)?.guest.take()?;
+        let before = self.open(guest.books());
+        let result = catch_unwind(AssertUnwindSafe(|| body(&mut *guest)));
+        let books = guest.books();
+        self.shut(place, entry, &before, books);
+        if let Some(installed) = self.installed.get_mut(place) {
+            let rings = [books.lanes, books.launches];
+            for (ended_on, ring) in installed.ended_on.iter_mut().zip(rings) {
+                if ring.in_flight == 0 {
+                    ended_on.clear();
+                }
+            }
+            installed.guest = Some(guest);
+        }
+        if result.is_err() {
+            self.broke(format!("the guest panicked in {entry:?}"));
+        }
+        result.ok()
+    }
+}
