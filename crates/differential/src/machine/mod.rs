@@ -121,8 +121,6 @@ pub(crate) struct Machine {
     thread: usize,
     fault: Option<u32>,
     trouble: Option<Trouble>,
-    /// What comes next concerns a stream that is known to be another context's.
-    foreign: bool,
     serial: u64,
     modes: [u32; THREADS],
     pushes: [u32; THREADS],
@@ -161,7 +159,6 @@ impl Machine {
             thread: 0,
             fault: None,
             trouble: None,
-            foreign: false,
             serial: 0,
             modes: [0; THREADS],
             pushes: [0; THREADS],

@@ -62,8 +62,10 @@ impl Machine {
         } else {
             Entry::BeginLaunch
         };
-        self.foreign = self.is_foreign(place, stream);
-        self.enter(place, entry, |guest| guest.begin(what, armed, stream))?
+        let foreign = self.is_foreign(place, stream);
+        self.enter_for(place, entry, foreign, |guest| {
+            guest.begin(what, armed, stream)
+        })?
     }
 
     pub(super) fn end(&mut self, place: usize, what: What, span: u64, stream: Owned) {
@@ -71,8 +73,10 @@ impl Machine {
             handle: stream.handle,
             context: stream.context,
         };
-        self.foreign = self.is_foreign(place, at);
-        self.enter(place, Entry::End, |guest| guest.end(what, span, at));
+        let foreign = self.is_foreign(place, at);
+        self.enter_for(place, Entry::End, foreign, |guest| {
+            guest.end(what, span, at)
+        });
         if let Some(installed) = self.installed.get_mut(place) {
             let ended_on = &mut installed.ended_on[usize::from(!what.is_lane())];
             if !ended_on.contains(&stream.handle) {
@@ -105,7 +109,7 @@ impl Machine {
         });
         if let Some(make) = self.maker {
             let setup = self.setup;
-            let before = self.open(Books::default());
+            let before = self.open(Books::default(), false);
             let made = catch_unwind(|| make(&setup, context));
             self.shut(place, Entry::Install, &before, Books::default());
             match made {
@@ -128,7 +132,7 @@ impl Machine {
         };
         let books = guest.books();
         self.tally.books(books);
-        let before = self.open(books);
+        let before = self.open(books, false);
         let left = catch_unwind(AssertUnwindSafe(|| guest.leave(close)));
         self.shut(usize::MAX, Entry::Leave, &before, books);
         if left.is_err() {
@@ -299,8 +303,7 @@ impl Machine {
         };
         let books = guest.books();
         let foreign = self.is_foreign(place, at);
-        self.foreign = foreign;
-        let mut before = self.open(books);
+        let mut before = self.open(books, foreign);
         // The books cannot be read within; these entries do not need them.
         let unread = Books {
             silent: false,
@@ -311,8 +314,7 @@ impl Machine {
             for _ in 0..count {
                 self.launch(function, stream.handle, ns);
             }
-            self.foreign = foreign;
-            before = self.open(unread);
+            before = self.open(unread, foreign);
         };
         let lane = usize::from(lane % 4);
         let result = catch_unwind(AssertUnwindSafe(|| {

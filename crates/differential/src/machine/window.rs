@@ -18,7 +18,7 @@ pub(super) struct Before {
 }
 
 impl Machine {
-    pub(super) fn open(&mut self, books: Books) -> Before {
+    pub(super) fn open(&mut self, books: Books, foreign: bool) -> Before {
         self.keep_calls();
         let troubled = self.trouble.take().map(|trouble| {
             let call = TROUBLED[usize::from(trouble.call) % TROUBLED.len()];
@@ -29,7 +29,7 @@ impl Machine {
             books,
             stale: control::stale_handle_uses(),
             troubled,
-            foreign: std::mem::take(&mut self.foreign),
+            foreign,
         }
     }
 
@@ -77,8 +77,19 @@ impl Machine {
         entry: Entry,
         body: impl FnOnce(&mut dyn Guest) -> T,
     ) -> Option<T> {
+        self.enter_for(place, entry, false, body)
+    }
+
+    /// The same, for a stream that may be known to be another context's.
+    pub(super) fn enter_for<T>(
+        &mut self,
+        place: usize,
+        entry: Entry,
+        foreign: bool,
+        body: impl FnOnce(&mut dyn Guest) -> T,
+    ) -> Option<T> {
         let mut guest = self.installed.get_mut(place)?.guest.take()?;
-        let before = self.open(guest.books());
+        let before = self.open(guest.books(), foreign);
         let result = catch_unwind(AssertUnwindSafe(|| body(&mut *guest)));
         let books = guest.books();
         self.shut(place, entry, &before, books);
