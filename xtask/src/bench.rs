@@ -19,7 +19,7 @@ pub(crate) fn run(flags: &Bench) -> Result<()> {
     if flags.gates {
         gates::run()
     } else {
-        ratios::run(&flags.args)
+        ratios::run(flags.filter.as_deref())
     }
 }
 

@@ -49,7 +49,7 @@ xflags::xflags! {
             /// of crates/bench/limits.toml. Exact; part of `ci`.
             optional --gates
             /// Criterion's filter: a regular expression over group/what/case.
-            repeated args: OsString
+            optional filter: OsString
         }
         /// Everything that a change must pass, in order.
         cmd ci {}

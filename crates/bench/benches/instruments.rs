@@ -49,7 +49,7 @@ fn observe(criterion: &mut Criterion) {
     let native = Histogram::new_native(NativeHistogramConfig::with_schema(5));
     // Two digits, 1 ns to 128 s.
     let hdr = hdrhistogram::Histogram::<u64>::new_with_bounds(1, 128_000_000_000, 2);
-    let mut hdr = hdr.expect("valid bounds").into_sync();
+    let hdr = hdr.expect("valid bounds").into_sync();
     for threads in [1, 2, 3, 4] {
         let ns = |at: usize| durations[at & 255];
         on_threads(criterion, "observe", "metrale", threads, |at| {
@@ -89,9 +89,6 @@ fn observe(criterion: &mut Criterion) {
                 recorder.saturating_record(durations[at & 255]);
             });
         });
-    drop(recorder);
-    hdr.refresh();
-    assert!(!hdr.is_empty());
 }
 
 /// The table's hash, so that the comparison is of tables.
@@ -149,7 +146,6 @@ fn table(criterion: &mut Criterion) {
             });
         }
     }
-    assert!(ours.table_full.get() > 0);
 }
 
 fn snapshot(criterion: &mut Criterion) {

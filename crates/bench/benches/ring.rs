@@ -8,6 +8,7 @@ use metrale_bench::naive::NaiveRing;
 use metrale_bench::spans::Spans;
 use metrale_bench::threads::busy;
 use metrale_telemetry::kernel::{KernelInstruments, SpanRing};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 static INTO: KernelInstruments = KernelInstruments::new();
 
@@ -28,6 +29,41 @@ fn begin_end<S: Spans<Done>>(criterion: &mut Criterion, slots: usize, threads: u
                 busy(threads, rounds, batch as u64, pairs, work, between)
             });
         });
+}
+
+/// As [`begin_end`] on one thread, while another harvests all the time.
+fn harvested<S: Spans<Done>>(criterion: &mut Criterion) {
+    let ring = S::make(Done, 65_536);
+    let batch = 4096;
+    let id = BenchmarkId::new(S::NAME, "65536 slots, 1 threads");
+    let mut group = criterion.benchmark_group("begin_end_harvested");
+    group.bench_function(id, |bencher| {
+        bencher.iter_custom(|pairs| {
+            let (landed, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+            let filled = AtomicUsize::new(0);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        landed.fetch_add(ring.harvest(&INTO), Ordering::Relaxed);
+                    }
+                });
+                let rounds = pairs.div_ceil(batch as u64);
+                let work = |_| assert_eq!(ring.fill(batch, 1, &INTO), batch);
+                let between = || {
+                    let all = filled.fetch_add(batch, Ordering::Relaxed) + batch;
+                    let has_landed = |_: &u32| {
+                        std::thread::yield_now();
+                        landed.load(Ordering::Relaxed) == all
+                    };
+                    let in_time = (0..100_000_000).find(has_landed);
+                    assert!(in_time.is_some(), "the harvest lost a span");
+                };
+                let spent = busy(1, rounds, batch as u64, pairs, work, between);
+                stop.store(true, Ordering::Relaxed);
+                spent
+            })
+        });
+    });
 }
 
 /// A landed span, of `spans` to a pass; filling the ring is not timed.
@@ -87,6 +123,8 @@ fn all(criterion: &mut Criterion) {
             begin_end::<NaiveRing<Done>>(criterion, slots, threads);
         }
     }
+    harvested::<SpanRing<Done>>(criterion);
+    harvested::<NaiveRing<Done>>(criterion);
     for (slots, spans) in [(1024, 1000), (4096, 1000), (65_536, 65_536)] {
         for streams in [1, 2, 4, 8] {
             pending::<SpanRing<Waiting>>(criterion, slots, spans, streams);

@@ -3,8 +3,32 @@
 //! barriers, so that neither starting threads nor waiting for them is counted.
 
 use std::hint::black_box;
-use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+
+/// A barrier that yields instead of sleeping: threads that were woken from
+/// sleep would start one after the other, and never meet.
+struct Barrier {
+    threads: usize,
+    arrived: AtomicUsize,
+    round: AtomicUsize,
+}
+
+impl Barrier {
+    /// Waits for the others. The last one does `last` before it lets them go.
+    fn wait(&self, last: impl FnOnce()) {
+        let round = self.round.load(Ordering::Acquire);
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
+            last();
+            self.arrived.store(0, Ordering::Relaxed);
+            self.round.store(round + 1, Ordering::Release);
+        } else {
+            while self.round.load(Ordering::Acquire) == round {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
 
 /// Has `threads` threads do `batch` each of `rounds` rounds of work, calls
 /// `between` after each round, and returns the mean time of one piece of work
@@ -20,17 +44,19 @@ pub fn busy(
     batch: impl Fn(usize) + Sync,
     between: impl Fn() + Sync,
 ) -> Duration {
-    let barrier = Barrier::new(threads);
+    let barrier = Barrier {
+        threads,
+        arrived: AtomicUsize::new(0),
+        round: AtomicUsize::new(0),
+    };
     let share = |thread: usize| {
         let mut spent = Duration::ZERO;
         for _ in 0..rounds {
-            barrier.wait();
+            barrier.wait(|| ());
             let start = Instant::now();
             batch(black_box(thread));
             spent += start.elapsed();
-            if barrier.wait().is_leader() {
-                between();
-            }
+            barrier.wait(&between);
         }
         spent
     };

@@ -4,7 +4,7 @@
 //! ours and the plain design in turn, and the median is told: other work on the
 //! machine disturbs both sides of a round alike.
 
-use std::{ffi::OsString, fs, path::Path};
+use std::{ffi::OsStr, fs, path::Path};
 
 use xshell::{Shell, cmd};
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     cargo,
-    error::{Context, Result},
+    error::{Context, Error, Result},
 };
 
 const OURS: &str = "metrale";
@@ -59,12 +59,12 @@ const REACH: &[Reach] = &[
 const ROUNDS: usize = 7;
 
 /// Runs every group once and the ratios with a goal [`ROUNDS`] times, or only
-/// the benchmarks that the criterion filter in `args` selects.
-pub(super) fn run(args: &[OsString]) -> Result<()> {
+/// the benchmarks that the criterion filter selects.
+pub(super) fn run(filter: Option<&OsStr>) -> Result<()> {
     let home = folder()?.join("criterion");
-    let all = measure(&home, &[], args)?;
+    let all = measure(&home, &[], filter)?;
     println!("\n{}", table(&all));
-    if !args.is_empty() {
+    if filter.is_some() {
         return Ok(());
     }
     let ids = REACH
@@ -73,18 +73,14 @@ pub(super) fn run(args: &[OsString]) -> Result<()> {
     let filter = format!("^({})$", ids.collect::<Vec<_>>().join("|"));
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
-        rounds.push(measure(
-            &home,
-            &["--bench", "ring"],
-            &[filter.clone().into()],
-        )?);
+        rounds.push(measure(&home, &["--bench", "ring"], Some(filter.as_ref()))?);
     }
     println!("\n{}", reach_table(&rounds));
     Ok(())
 }
 
 /// Runs the benchmarks that `filter` selects, and forgets those of before.
-fn measure(home: &Path, which: &[&str], filter: &[OsString]) -> Result<Medians> {
+fn measure(home: &Path, which: &[&str], filter: Option<&OsStr>) -> Result<Medians> {
     if home.exists() {
         fs::remove_dir_all(home).context(|| format!("clear {}", home.display()))?;
     }
@@ -98,14 +94,24 @@ fn measure(home: &Path, which: &[&str], filter: &[OsString]) -> Result<Medians> 
         "--warm-up-time=0.1",
         "--measurement-time=0.2",
     ];
-    cmd!(
+    // Criterion tells its progress on stderr: worth reading only where it fails.
+    let run = cmd!(
         sh,
         "cargo bench --quiet --package {PACKAGE} {which...} -- {short...} {filter...}"
-    )
-    .env("CRITERION_HOME", home)
-    .quiet()
-    .ignore_stdout()
-    .run()?;
+    );
+    println!("$ {run}");
+    let out = run
+        .env("CRITERION_HOME", home)
+        .quiet()
+        .ignore_status()
+        .output()?;
+    if !out.status.success() {
+        eprint!("{}", String::from_utf8_lossy(&out.stderr));
+        return Err(Error::Bench(format!(
+            "the benchmarks ended with {}",
+            out.status
+        )));
+    }
     read(home)
 }
 
