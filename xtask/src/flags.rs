@@ -88,11 +88,11 @@ mod tests {
 
     #[test]
     fn bench_counts_or_measures_what_is_named() {
-        match parse(args("bench begin_end harvest")) {
-            Ok(XtaskCmd::Bench(flags)) => {
+        match parse(args("bench begin_end|table")) {
+            Ok(XtaskCmd::Bench(it)) => {
                 assert_eq!(
-                    (flags.gates, flags.args),
-                    (false, args("begin_end harvest"))
+                    (it.gates, it.filter),
+                    (false, Some("begin_end|table".into()))
                 );
             }
             other => panic!("{other:?}"),

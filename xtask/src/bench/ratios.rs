@@ -62,6 +62,7 @@ const ROUNDS: usize = 7;
 /// the benchmarks that the criterion filter selects.
 pub(super) fn run(filter: Option<&OsStr>) -> Result<()> {
     let home = folder()?.join("criterion");
+    println!("measuring; this takes a minute or two");
     let all = measure(&home, &[], filter)?;
     println!("\n{}", table(&all));
     if filter.is_some() {
@@ -99,7 +100,6 @@ fn measure(home: &Path, which: &[&str], filter: Option<&OsStr>) -> Result<Median
         sh,
         "cargo bench --quiet --package {PACKAGE} {which...} -- {short...} {filter...}"
     );
-    println!("$ {run}");
     let out = run
         .env("CRITERION_HOME", home)
         .quiet()
@@ -117,7 +117,7 @@ fn measure(home: &Path, which: &[&str], filter: Option<&OsStr>) -> Result<Median
 
 fn table(medians: &Medians) -> String {
     let mut lines = vec![format!(
-        "{:<16}{:<34}{:<26}{:>12}{:>8}",
+        "{:<20}{:<34}{:<26}{:>12}{:>8}",
         "group", "case", "what", "ns", "ours /"
     )];
     for (id, ns) in medians {
@@ -135,7 +135,7 @@ fn table(medians: &Medians) -> String {
             (None, None) => String::new(),
         };
         lines.push(format!(
-            "{:<16}{:<34}{:<26}{ns:>12.1}{ratio:>8}",
+            "{:<20}{:<34}{:<26}{ns:>12.1}{ratio:>8}",
             id.group, id.parameter, id.function
         ));
     }
