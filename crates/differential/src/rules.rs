@@ -6,7 +6,8 @@
 //!    initialises or makes a context; events are made when it is installed and
 //!    destroyed when it leaves, and at no other time.
 //! 2. Before each record its stream was asked about, in the same entry.
-//! 3. Every poll is made in the relaxed mode. None meets a capture.
+//! 3. Every poll is made in the relaxed mode, and so is the question for a
+//!    function's name. No poll meets a capture.
 //! 4. The thread has its capture mode back.
 //! 5. No more calls than the budget: two records and one read for a span, one
 //!    read more for a gap; two calls for each stream that waits; two exchanges
@@ -198,7 +199,7 @@ pub(crate) fn broken(entry: Entry, calls: &[Call], facts: &Facts) -> Vec<String>
         let injected = facts.troubled == Some((call.name, call.status.0));
         let is_record = call.name == RECORD;
         let polls = is_poll(call);
-        if polls && call.mode != RELAXED {
+        if (polls || call.name == NAME) && call.mode != RELAXED {
             broken.push(format!("{} in capture mode {}", call.name, call.mode));
         }
         if (polls || is_record) && of_capture(call.status) && !injected {
@@ -331,6 +332,9 @@ mod tests {
             ..none
         };
         assert_eq!(count(Entry::BeginLane, &[ask], foreign), 1);
+        let name = |mode| [call(MODE, 2, 0), call(NAME, mode, 0), call(MODE, 0, 0)];
+        assert_eq!(count(Entry::BeginLaunch, &name(2), none), 0);
+        assert_eq!(count(Entry::BeginLaunch, &name(0), none), 1);
         let no_legacy = Facts {
             no_legacy: true,
             ..none
