@@ -313,7 +313,7 @@ mod tests {
             "cuEventCreate",
             "cuInit",
             "cuCtxCreate_v2",
-            NAME,
+            "cuStreamSynchronize",
         ] {
             assert_eq!(
                 count(Entry::Harvest, &[call(name, 0, 0)], none),
