@@ -111,6 +111,15 @@ pub(super) const ALL: &[Mistake] = &[
         model: "gaps::a_gap_against_a_recorder_of_its_own_slot",
     },
     Mistake {
+        name: "passes that do not exclude each other",
+        edits: &[edit(
+            PASS,
+            "        let Some(mut guard) = try_lock(&self.pass) else {",
+            "        let own = crate::sync::Mutex::new(Pass::new());\n        let Some(mut guard) = try_lock(&own) else {",
+        )],
+        model: "harvesters::two_harvesters_of_spans_at_rest",
+    },
+    Mistake {
         name: "claim by load and store",
         edits: &[edit(
             SLOT,

@@ -106,8 +106,9 @@ impl<const N: usize> PackedCells<N> {
     }
 
     /// Reads every cell as (count, sum in ns) into `visit`, in order. `true`:
-    /// one consistent moment. `false`, only while a thread stays suspended
-    /// inside a fold: what was read may miss or repeat that fold's content.
+    /// each pair is whole, and holds all that was observed before the call.
+    /// `false`, only while a thread stays suspended inside a fold: what was
+    /// read may miss or repeat that fold's content.
     pub fn read(&self, mut visit: impl FnMut(usize, u64, u64)) -> bool {
         let mut copy = [(0u64, 0u64); N];
         let mut exact = false;

@@ -103,6 +103,8 @@ impl<const PLACES: usize> KernelTable<PLACES> {
     }
 
     /// Every kernel with at least one sample, as (handle, nanoseconds, samples).
+    /// Only while a thread stays suspended inside a fold for the half second
+    /// that this tries may a row miss or repeat that fold's content.
     #[must_use]
     pub fn rows(&self) -> Vec<(u64, u64, u64)> {
         let mut rows = Vec::new();
