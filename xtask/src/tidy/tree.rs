@@ -110,7 +110,11 @@ fn walk(root: &Path, under: &str, files: &mut Vec<File>) -> Result<()> {
         } else {
             format!("{under}/{name}")
         };
-        if kind.is_dir() && name != ".git" && path != "target" {
+        // A folder, or a file in a worktree: it is git's, not the project's.
+        if name == ".git" {
+            continue;
+        }
+        if kind.is_dir() && path != "target" {
             walk(root, &path, files)?;
         } else if kind.is_file()
             && let Ok(text) = String::from_utf8(fs::read(entry.path()).context(what)?)

@@ -65,6 +65,7 @@ impl KernelInstruments {
 
     /// Counts GPU time of `ns` nanoseconds. A lane outside [`LANES`] is
     /// ignored; a kernel that has no row counts `table_full`.
+    #[inline]
     pub fn record(&self, key: SpanKey, ns: u64) {
         match key {
             SpanKey::Lane(lane) => {
@@ -93,6 +94,7 @@ impl KernelInstruments {
 }
 
 impl SpanSink for KernelInstruments {
+    #[inline]
     fn landed(&self, span: Landed) {
         self.record(span.key, span.ns);
         let add = |counters: &[Counter; 3], lane: usize| {
@@ -116,10 +118,12 @@ impl SpanSink for KernelInstruments {
         }
     }
 
+    #[inline]
     fn dropped(&self) {
         self.spans_dropped.add(1);
     }
 
+    #[inline]
     fn failed(&self) {
         self.span_failures.add(1);
     }

@@ -261,10 +261,12 @@ impl Streams {
         }
     }
 
+    #[inline]
     fn clear(&mut self) {
         (self.len, self.waiting) = (0, 0);
     }
 
+    #[inline]
     fn turn(&self, stream: u64) -> Turn {
         match self.seen[..self.len].iter().find(|seen| seen.0 == stream) {
             Some((_, true)) => Turn::Wait,
@@ -274,6 +276,7 @@ impl Streams {
         }
     }
 
+    #[inline]
     fn note(&mut self, stream: u64, waits: bool) {
         let known = self.seen[..self.len]
             .iter()
@@ -314,6 +317,7 @@ impl Previous {
         }
     }
 
+    #[inline]
     fn clear(&mut self) {
         self.last = [None; GAP_STREAMS];
     }

@@ -54,6 +54,7 @@ pub(super) struct Packed {
 }
 
 impl Packed {
+    #[inline]
     pub(super) fn new(key: SpanKey, tag: SpanTag) -> Self {
         let (value, lane_bit) = match key {
             SpanKey::Lane(lane) => (lane as u64, 1),
@@ -69,6 +70,7 @@ impl Packed {
         }
     }
 
+    #[inline]
     pub(super) fn key(self) -> SpanKey {
         if self.flags & 1 == 1 {
             SpanKey::Lane(self.value as usize)
@@ -77,6 +79,7 @@ impl Packed {
         }
     }
 
+    #[inline]
     pub(super) fn tag(self) -> SpanTag {
         let lane = self.flags >> 8;
         SpanTag {

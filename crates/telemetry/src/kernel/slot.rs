@@ -62,14 +62,17 @@ pub(super) enum State {
 }
 
 impl Word {
+    #[inline]
     const fn new(state: u64, lap: u64) -> Self {
         Self(lap << STATE_BITS | state)
     }
 
+    #[inline]
     pub(super) const fn lap(self) -> u64 {
         self.0 >> STATE_BITS
     }
 
+    #[inline]
     pub(super) const fn state(self) -> State {
         match self.0 & ((1 << STATE_BITS) - 1) {
             FREE | LANDED => State::Free,
@@ -118,6 +121,7 @@ pub(super) struct Slot {
 
 impl Slot {
     const_fn! {
+        #[inline]
         pub(super) const fn new() -> Self {
             Self {
                 word: AtomicU64::new(FREE),
@@ -133,11 +137,13 @@ impl Slot {
 
     /// The word now. Acquire: in `Closed`, the fields and the end event are
     /// the caller's to read (partner: the Release of [`Self::close`]).
+    #[inline]
     pub(super) fn word(&self) -> Word {
         Word(self.word.load(Ordering::Acquire))
     }
 
     /// `Free -> Starting` for lap `lap`.
+    #[inline]
     pub(super) fn claim(&self, lap: u64) -> Transition {
         let seen = Word(self.word.load(Ordering::Relaxed));
         if seen.state() != State::Free || seen.lap() >= lap {
@@ -149,6 +155,7 @@ impl Slot {
     }
 
     /// Describes the span; for the owner of `Starting`.
+    #[inline]
     pub(super) fn describe(&self, packed: Packed, losses: u64) {
         self.value.store(packed.value, Ordering::Relaxed);
         self.flags.store(packed.flags, Ordering::Relaxed);
@@ -156,6 +163,7 @@ impl Slot {
     }
 
     /// `Starting -> Open`.
+    #[inline]
     pub(super) fn open(&self, lap: u64) {
         // Release: the start event and the fields are complete (partner: the
         // Acquire of `begin_end`).
@@ -168,6 +176,7 @@ impl Slot {
     }
 
     /// `Open -> Ending` for the span seen in `seen`.
+    #[inline]
     pub(super) fn begin_end(&self, seen: Word) -> Transition {
         // Acquire: the start event is complete (partner: `open`).
         let taken = self.exchange(seen, Word::new(ENDING, seen.lap()), Ordering::Acquire);
@@ -180,6 +189,7 @@ impl Slot {
     }
 
     /// `Ending -> Closed`: the end was recorded on `stream`.
+    #[inline]
     pub(super) fn close(&self, lap: u64, stream: u64) {
         self.stream.store(stream, Ordering::Relaxed);
         // Release: fields and events are complete (partner: `word`).
@@ -199,15 +209,18 @@ impl Slot {
     }
 
     /// `Closed -> Free`, landed (`true`) or failed; for the harvest pass.
+    #[inline]
     pub(super) fn settle(&self, lap: u64, landed: bool) {
         self.free(if landed { LANDED } else { FREE }, lap);
     }
 
+    #[inline]
     fn free(&self, state: u64, lap: u64) {
         // Release: the caller is done with the pair (partner: `claim`).
         self.word.store(Word::new(state, lap).0, Ordering::Release);
     }
 
+    #[inline]
     fn exchange(&self, seen: Word, next: Word, success: Ordering) -> Transition {
         match self
             .word
@@ -219,11 +232,13 @@ impl Slot {
     }
 
     /// The word for reading a token against; orders nothing.
+    #[inline]
     pub(super) fn peek(&self) -> Word {
         Word(self.word.load(Ordering::Relaxed))
     }
 
     /// What the span left; for the harvest pass, in `Closed`.
+    #[inline]
     pub(super) fn filed(&self) -> Filed {
         let packed = Packed {
             value: self.value.load(Ordering::Relaxed),
@@ -239,6 +254,7 @@ impl Slot {
 
     /// Runs `read` on the end event of the span that landed in lap `lap`, if it
     /// is still its own before and after.
+    #[inline]
     pub(super) fn while_landed<T>(&self, lap: u64, read: impl FnOnce() -> Option<T>) -> Option<T> {
         let landed = Word::new(LANDED, lap);
         if self.word() != landed {
@@ -253,6 +269,7 @@ impl Slot {
 
     /// When the pass first saw lap `lap` open, in its clock's nanoseconds;
     /// remembers `now_ns` the first time. For the harvest pass only.
+    #[inline]
     pub(super) fn open_since(&self, lap: u64, now_ns: u64) -> u64 {
         if self.seen_lap.load(Ordering::Relaxed) != lap {
             self.seen_lap.store(lap, Ordering::Relaxed);

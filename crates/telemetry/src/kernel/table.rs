@@ -19,6 +19,9 @@ pub struct KernelTable<const PLACES: usize> {
     /// How many rows are taken. Held while a row is claimed, which happens
     /// once for each kernel of a process; readers and hits never take it.
     used: Mutex<usize>,
+    /// 1 once all rows are taken, for ever: a kernel without one is then turned
+    /// away without the lock.
+    full: AtomicU64,
 }
 
 /// Where a handle's probe ended.
@@ -45,6 +48,7 @@ impl<const PLACES: usize> KernelTable<PLACES> {
                 keys: array_of!(AtomicU64::new(0)),
                 cells: PackedCells::new(),
                 used: Mutex::new(0),
+                full: AtomicU64::new(0),
             }
         }
     }
@@ -57,11 +61,10 @@ impl<const PLACES: usize> KernelTable<PLACES> {
         let row = match self.probe(func) {
             _ if func == 0 => return false,
             Probe::Row(row) => row,
-            Probe::Empty(_) => match self.claim(func) {
+            Probe::Empty(_) | Probe::Full => match self.miss(func) {
                 Some(row) => row,
                 None => return false,
             },
-            Probe::Full => return false,
         };
         if ns < WIDE_NS {
             self.cells.add(row, ns);
@@ -87,7 +90,21 @@ impl<const PLACES: usize> KernelTable<PLACES> {
         Probe::Full
     }
 
+    /// The row of a kernel that a first look did not find.
     #[cold]
+    fn miss(&self, func: u64) -> Option<usize> {
+        // Acquire: every row is in sight (partner: the store of `claim`), so a
+        // second look decides.
+        if self.full.load(Ordering::Acquire) == 0 {
+            return self.claim(func);
+        }
+        if let Probe::Row(row) = self.probe(func) {
+            Some(row)
+        } else {
+            None
+        }
+    }
+
     fn claim(&self, func: u64) -> Option<usize> {
         let mut used = lock(&self.used);
         // Another thread may have claimed the row, or the place, since.
@@ -96,6 +113,11 @@ impl<const PLACES: usize> KernelTable<PLACES> {
             Probe::Empty(place) if *used < PLACES / 2 => {
                 *used += 1;
                 self.keys[place].store(func, Ordering::Relaxed);
+                if *used == PLACES / 2 {
+                    // Release: the keys of all rows come before it (partner:
+                    // the load of `miss`).
+                    self.full.store(1, Ordering::Release);
+                }
                 Some(place)
             }
             Probe::Empty(_) | Probe::Full => None,

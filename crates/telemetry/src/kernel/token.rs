@@ -16,6 +16,7 @@ pub(super) const RINGS: u64 = (1 << (64 - RING_SHIFT)) - 1;
 pub struct SpanToken(u64);
 
 impl SpanToken {
+    #[inline]
     pub(super) fn new(ring: u64, lap: u64, slot: usize) -> Self {
         let lap = lap & ((1 << LAP_BITS) - 1);
         Self(ring << RING_SHIFT | lap << SLOT_BITS | slot as u64)
@@ -23,6 +24,7 @@ impl SpanToken {
 
     /// The slot's number.
     #[must_use]
+    #[inline]
     pub const fn slot(self) -> usize {
         (self.0 & ((1 << SLOT_BITS) - 1)) as usize
     }
@@ -56,12 +58,14 @@ impl SpanToken {
     }
 
     /// Whether the token may name a span of ring `ring`.
+    #[inline]
     pub(super) const fn is_of(self, ring: u64) -> bool {
         let own = self.0 >> RING_SHIFT;
         own == 0 || own == ring
     }
 
     /// Whether the token may name the span of lap `lap` in its slot.
+    #[inline]
     pub(super) const fn is_lap(self, lap: u64) -> bool {
         self.0 >> RING_SHIFT == 0 || (self.0 >> SLOT_BITS ^ lap) & ((1 << LAP_BITS) - 1) == 0
     }
