@@ -76,7 +76,8 @@ impl Installed {
     }
 }
 
-/// Begins a lane on `stream`. A lane that is still open is given up first.
+/// Begins a lane on `stream`. A lane that is still open is given up first, but
+/// not at level `Off`, where nothing happens.
 pub fn lane_begin<'a>(lane: usize, stream: impl Into<StreamRef<'a>>) {
     let Some(installed) = INSTALLED.get() else {
         return;
@@ -84,6 +85,9 @@ pub fn lane_begin<'a>(lane: usize, stream: impl Into<StreamRef<'a>>) {
     let Some(open) = installed.open.get(lane) else {
         return;
     };
+    if installed.recorder.shared.is_off() {
+        return;
+    }
     installed.give_up(open.swap(0, Ordering::Relaxed));
 
     let before = installed.lane.swap(lane, Ordering::Relaxed);
@@ -107,6 +111,10 @@ pub fn lane_end<'a>(lane: usize, stream: impl Into<StreamRef<'a>>) {
     let Some(open) = installed.open.get(lane) else {
         return;
     };
+    // A read first: where nothing is open, nothing is written.
+    if open.load(Ordering::Relaxed) == 0 {
+        return;
+    }
     let bits = open.swap(0, Ordering::Relaxed);
     if bits != 0 {
         installed
@@ -122,6 +130,9 @@ pub fn launch_begin<'a, 'f>(
     stream: impl Into<StreamRef<'a>>,
 ) -> Option<SpanToken> {
     let installed = INSTALLED.get()?;
+    if installed.recorder.shared.is_off() {
+        return None;
+    }
     let lane = installed.lane.load(Ordering::Relaxed);
     installed
         .recorder

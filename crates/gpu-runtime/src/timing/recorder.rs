@@ -192,7 +192,8 @@ impl Recorder {
     /// Lands what the GPU has finished, and returns how many spans that were.
     /// It never waits for the GPU, but a poll may block inside the driver. Where
     /// polls are slow or refused, some calls poll nothing and return 0
-    /// ([`Health::harvests_skipped`]).
+    /// ([`Health::harvests_skipped`]); so does every one at level `Off` once no
+    /// span is in flight, and it is no pass then.
     pub fn harvest(&self) -> usize {
         self.shared.harvest()
     }
@@ -280,6 +281,9 @@ impl Drop for Recorder {
 
 impl Shared {
     pub(super) fn harvest(&self) -> usize {
+        if self.is_off() && self.lanes.is_idle() && self.kernels.is_idle() {
+            return 0;
+        }
         let round = self.watch.pace.begin_round();
         // A silent recorder polls nothing: it gives up what is left, at once.
         if round.is_none() && !self.watch.is_silent() {
@@ -291,6 +295,11 @@ impl Shared {
             self.watch.pace.end_round(&round);
         }
         landed
+    }
+
+    /// Whether nothing is to be measured.
+    pub(super) fn is_off(&self) -> bool {
+        self.telemetry.level() == Level::Off
     }
 
     /// Makes the context current on a thread of our own, for good.

@@ -275,6 +275,23 @@ impl<E: EventOps> SpanRing<E> {
             .wrapping_add(counts.reclaimed.get())
     }
 
+    /// Whether no span was in flight a moment ago: some loads, no write. While
+    /// spans are recorded it may miss one that begins; at rest it is exact.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        let counts = &self.counts;
+        let over = [
+            &counts.landed,
+            &counts.failed,
+            &counts.cancelled,
+            &counts.reclaimed,
+        ];
+        let over = over
+            .iter()
+            .fold(0u64, |sum, count| sum.wrapping_add(count.get()));
+        self.begun.load(Ordering::Relaxed) == over
+    }
+
     /// What became of every attempt so far. It stops nobody.
     #[must_use]
     pub fn ledger(&self) -> Ledger {
