@@ -12,7 +12,7 @@ pub enum Level {
     /// Nothing: a hot-path call is one relaxed load. Spans still open can be
     /// ended and harvested.
     Off,
-    /// Host-side counts; no driver call.
+    /// Host-side counts, and wall time of steps and lanes; no driver call.
     Basic,
     /// GPU spans of every lane, and of the kernels of armed steps.
     #[default]

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+mod host;
 pub mod instrument;
 pub mod kernel;
 mod sync;
@@ -16,6 +17,7 @@ mod level;
 mod sampling;
 mod telemetry;
 
+pub use host::HostInstruments;
 pub use level::{Level, UnknownLevel};
 pub use sampling::Sampling;
 #[cfg(not(metrale_loom))]

@@ -2,6 +2,8 @@
 //! One device's telemetry: how much is measured, which steps are armed, and
 //! the instruments that spans land in.
 
+use crate::clock::{Clock, monotonic_ns};
+use crate::host::HostInstruments;
 use crate::kernel::KernelInstruments;
 use crate::level::Level;
 use crate::sampling::Sampling;
@@ -68,6 +70,8 @@ pub struct Telemetry {
     seed: AtomicU64,
     steps: AtomicU64,
     armed_steps: AtomicU64,
+    clock: Clock,
+    host: HostInstruments,
     instruments: KernelInstruments,
 }
 
@@ -90,9 +94,18 @@ impl Step {
 
 impl Telemetry {
     const_fn! {
-        /// Telemetry with the default configuration.
+        /// Telemetry with the default configuration, on the monotonic clock.
         #[must_use]
         pub const fn new() -> Self {
+            Self::with_clock(monotonic_ns)
+        }
+    }
+
+    const_fn! {
+        /// Telemetry with the default configuration, whose wall times are by
+        /// `clock`.
+        #[must_use]
+        pub const fn with_clock(clock: Clock) -> Self {
             let config = TelemetryConfig::DEFAULT;
             Self {
                 level: AtomicU8::new(config.level as u8),
@@ -101,6 +114,8 @@ impl Telemetry {
                 seed: AtomicU64::new(config.seed),
                 steps: AtomicU64::new(0),
                 armed_steps: AtomicU64::new(0),
+                clock,
+                host: HostInstruments::new(),
                 instruments: KernelInstruments::new(),
             }
         }
@@ -179,6 +194,18 @@ impl Telemetry {
     #[must_use]
     pub fn armed_steps(&self) -> u64 {
         self.armed_steps.load(Ordering::Relaxed)
+    }
+
+    /// The clock that wall times are by, in nanoseconds.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        (self.clock)()
+    }
+
+    /// What is measured on the host.
+    #[must_use]
+    pub fn host(&self) -> &HostInstruments {
+        &self.host
     }
 
     /// Where spans land.

@@ -10,12 +10,15 @@ use super::ranges::OpenRange;
 use super::recorder::{KERNEL, Shared, tag};
 use metrale_telemetry::Step;
 use metrale_telemetry::kernel::{SpanKey, SpanTag, SpanToken};
+use std::cell::Cell;
 use std::marker::PhantomData;
 
 /// Makes a guard `!Send`.
 type NotSend = PhantomData<*const ()>;
 
-/// A serving step.
+/// A serving step. From level `Basic` on its wall time is measured, by two
+/// reads of the telemetry's clock, and counted when the guard goes, unless the
+/// level is `Off` then.
 ///
 /// ```compile_fail
 /// fn assert_send<T: Send>() {}
@@ -25,6 +28,8 @@ type NotSend = PhantomData<*const ()>;
 pub struct StepGuard<'r> {
     shared: &'r Shared,
     step: Step,
+    /// Host time of its begin, where it is measured.
+    began_ns: Option<u64>,
     _range: Option<OpenRange>,
     not_send: NotSend,
 }
@@ -34,6 +39,7 @@ impl<'r> StepGuard<'r> {
         Self {
             shared,
             step,
+            began_ns: step.number.map(|_| shared.telemetry.now_ns()),
             _range: OpenRange::step(step),
             not_send: PhantomData,
         }
@@ -61,6 +67,10 @@ impl<'r> StepGuard<'r> {
         let token = self.shared.begin(SpanKey::Lane(lane), tag, stream);
         LaneGuard {
             shared: self.shared,
+            // The span's own begin is no part of the lane.
+            began_ns: self.step.number.map(|_| self.shared.telemetry.now_ns()),
+            launches: Cell::new(0),
+            graphs: Cell::new(0),
             tag,
             lane,
             stream,
@@ -71,7 +81,17 @@ impl<'r> StepGuard<'r> {
     }
 }
 
-/// A lane of a step, on a stream.
+impl Drop for StepGuard<'_> {
+    fn drop(&mut self) {
+        if let Some(took_ns) = self.shared.since(self.began_ns) {
+            self.shared.telemetry.host().step_wall.observe(took_ns);
+        }
+    }
+}
+
+/// A lane of a step, on a stream. From level `Basic` on its wall time is
+/// measured and its launches are counted; both are noted when the guard goes,
+/// unless the level is `Off` then.
 ///
 /// ```compile_fail
 /// fn assert_send<T: Send>() {}
@@ -80,6 +100,11 @@ impl<'r> StepGuard<'r> {
 #[must_use = "the lane ends when its guard goes"]
 pub struct LaneGuard<'a> {
     shared: &'a Shared,
+    /// Host time of its begin, where it is measured.
+    began_ns: Option<u64>,
+    /// Launches so far: counted here, so that each costs no atomic write.
+    launches: Cell<u64>,
+    graphs: Cell<u64>,
     tag: SpanTag,
     lane: usize,
     stream: StreamRef<'a>,
@@ -97,7 +122,7 @@ impl<'a> LaneGuard<'a> {
     }
 
     /// Begins a launch of `kernel` on the lane's stream. On a step that is not
-    /// armed nothing happens.
+    /// armed it is only counted, without an atomic write.
     ///
     /// At the first armed launch of a loaded function its name is asked of the
     /// driver and copied; from then on an armed launch costs one look-up
@@ -107,8 +132,8 @@ impl<'a> LaneGuard<'a> {
     }
 
     /// Begins a launch of a whole graph on the lane's stream: a row of its own,
-    /// as kernels inside a graph have none. On a step that is not armed nothing
-    /// happens.
+    /// as kernels inside a graph have none. On a step that is not armed it is
+    /// only counted.
     pub fn graph(&self, graph: GraphRef) -> LaunchGuard<'_> {
         self.begin(graph.into(), self.stream)
     }
@@ -123,6 +148,12 @@ impl<'a> LaneGuard<'a> {
     }
 
     fn begin<'b>(&'b self, kernel: KernelRef<'_>, stream: StreamRef<'b>) -> LaunchGuard<'b> {
+        let count = if kernel.is_graph() {
+            &self.graphs
+        } else {
+            &self.launches
+        };
+        count.set(count.get() + 1);
         let token = if self.tag.armed {
             self.shared.begin_launch(kernel, self.tag, stream)
         } else {
@@ -130,6 +161,7 @@ impl<'a> LaneGuard<'a> {
         };
         LaunchGuard {
             shared: self.shared,
+            count,
             stream,
             token,
             not_send: PhantomData,
@@ -139,9 +171,15 @@ impl<'a> LaneGuard<'a> {
 
 impl Drop for LaneGuard<'_> {
     fn drop(&mut self) {
+        let took_ns = self.shared.since(self.began_ns);
         if let Some(token) = self.token {
             self.shared
                 .end(SpanKey::Lane(self.lane), token, self.stream);
+        }
+        if let Some(took_ns) = took_ns {
+            let host = self.shared.telemetry.host();
+            host.lane_took(self.lane, took_ns);
+            host.launched(self.launches.get(), self.graphs.get());
         }
     }
 }
@@ -155,6 +193,8 @@ impl Drop for LaneGuard<'_> {
 #[must_use = "the launch ends when its guard goes"]
 pub struct LaunchGuard<'a> {
     shared: &'a Shared,
+    /// The lane's count that it is part of.
+    count: &'a Cell<u64>,
     stream: StreamRef<'a>,
     token: Option<SpanToken>,
     not_send: NotSend,
@@ -167,8 +207,9 @@ impl LaunchGuard<'_> {
         self.token.is_some()
     }
 
-    /// Gives the span up: the launch failed.
+    /// Gives the span up: the launch failed, and is not counted.
     pub fn cancel(mut self) {
+        self.count.set(self.count.get() - 1);
         if let Some(token) = self.token.take() {
             self.shared.cancel(KERNEL, token);
         }

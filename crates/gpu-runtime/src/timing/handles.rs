@@ -86,6 +86,7 @@ pub struct KernelRef<'a> {
     handle: u64,
     /// The function is loaded for as long as the value is used.
     is_loaded: bool,
+    is_graph: bool,
     lives: PhantomData<&'a ()>,
 }
 
@@ -100,6 +101,7 @@ impl KernelRef<'_> {
         Self {
             handle,
             is_loaded: true,
+            is_graph: false,
             lives: PhantomData,
         }
     }
@@ -111,6 +113,10 @@ impl KernelRef<'_> {
     pub(super) const fn is_loaded(self) -> bool {
         self.is_loaded
     }
+
+    pub(super) const fn is_graph(self) -> bool {
+        self.is_graph
+    }
 }
 
 impl From<FuncRef> for KernelRef<'_> {
@@ -118,6 +124,7 @@ impl From<FuncRef> for KernelRef<'_> {
         Self {
             handle: function.0,
             is_loaded: false,
+            is_graph: false,
             lives: PhantomData,
         }
     }
@@ -142,7 +149,12 @@ impl GraphRef {
 
 impl From<GraphRef> for KernelRef<'_> {
     fn from(graph: GraphRef) -> Self {
-        FuncRef(graph.0).into()
+        Self {
+            handle: graph.0,
+            is_loaded: false,
+            is_graph: true,
+            lives: PhantomData,
+        }
     }
 }
 
@@ -177,6 +189,7 @@ mod of_cudarc {
             Self {
                 handle: function.cu_function() as u64,
                 is_loaded: true,
+                is_graph: false,
                 lives: PhantomData,
             }
         }

@@ -3,7 +3,8 @@
 //! handle: one GPU, and one thread that schedules.
 //!
 //! A step begins with the first lane that does not come after the one before
-//! it in the order of [`LANES`]. Before [`install`] every function does nothing.
+//! it in the order of [`LANES`], and ends with the last lane's end: its wall
+//! time is counted when the next step begins. Before [`install`] every function does nothing.
 
 use super::handles::{KernelRef, StreamRef};
 use super::recorder::Recorder;
@@ -20,9 +21,15 @@ struct Installed {
     /// The lane begun last; `NO_LANE` before the first.
     lane: AtomicUsize,
     armed: AtomicBool,
+    /// Host time of each lane's begin, while it is open, of the step's begin
+    /// and of the end of its last lane so far; `NEVER` where not measured.
+    lane_began_ns: [AtomicU64; LANES.len()],
+    step_began_ns: AtomicU64,
+    step_ended_ns: AtomicU64,
 }
 
 const NO_LANE: usize = usize::MAX;
+const NEVER: u64 = u64::MAX;
 
 static INSTALLED: OnceLock<Installed> = OnceLock::new();
 
@@ -46,6 +53,9 @@ pub fn install(recorder: Recorder) -> Result<(), AlreadyInstalled> {
         open: [const { AtomicU64::new(0) }; LANES.len()],
         lane: AtomicUsize::new(NO_LANE),
         armed: AtomicBool::new(false),
+        lane_began_ns: [const { AtomicU64::new(NEVER) }; LANES.len()],
+        step_began_ns: AtomicU64::new(NEVER),
+        step_ended_ns: AtomicU64::new(NEVER),
     };
     INSTALLED
         .set(installed)
@@ -69,6 +79,40 @@ impl Installed {
         }
     }
 
+    /// Counts the wall time of the step before, and begins one at `now_ns`.
+    fn next_step(&self, now_ns: u64) {
+        let telemetry = self.recorder.telemetry();
+        let began_ns = self.step_began_ns.swap(now_ns, Ordering::Relaxed);
+        let ended_ns = self.step_ended_ns.swap(NEVER, Ordering::Relaxed);
+        if began_ns != NEVER && ended_ns != NEVER {
+            let took_ns = ended_ns.saturating_sub(began_ns);
+            telemetry.host().step_wall.observe(took_ns);
+        }
+        let step = telemetry.step_begin();
+        self.armed.store(step.armed, Ordering::Relaxed);
+    }
+
+    /// Counts the wall time of a lane that ends.
+    fn lane_over(&self, lane: usize, began: &AtomicU64) {
+        let began_ns = began.load(Ordering::Relaxed);
+        if began_ns == NEVER {
+            return;
+        }
+        began.store(NEVER, Ordering::Relaxed);
+        if self.recorder.shared.is_off() {
+            // What is left of the step is not measured: the next lane, if
+            // there is one, begins a new step.
+            self.step_began_ns.store(NEVER, Ordering::Relaxed);
+            self.lane.store(NO_LANE, Ordering::Relaxed);
+            return;
+        }
+        let telemetry = self.recorder.telemetry();
+        let now_ns = telemetry.now_ns();
+        let took_ns = now_ns.saturating_sub(began_ns);
+        telemetry.host().lane_took(lane, took_ns);
+        self.step_ended_ns.store(now_ns, Ordering::Relaxed);
+    }
+
     fn give_up(&self, bits: u64) {
         if bits != 0 {
             self.recorder.cancel_lane(SpanToken::from_bits(bits));
@@ -82,7 +126,8 @@ pub fn lane_begin<'a>(lane: usize, stream: impl Into<StreamRef<'a>>) {
     let Some(installed) = INSTALLED.get() else {
         return;
     };
-    let Some(open) = installed.open.get(lane) else {
+    let (Some(open), Some(began)) = (installed.open.get(lane), installed.lane_began_ns.get(lane))
+    else {
         return;
     };
     if installed.recorder.shared.is_off() {
@@ -90,11 +135,12 @@ pub fn lane_begin<'a>(lane: usize, stream: impl Into<StreamRef<'a>>) {
     }
     installed.give_up(open.swap(0, Ordering::Relaxed));
 
+    let now_ns = installed.recorder.telemetry().now_ns();
     let before = installed.lane.swap(lane, Ordering::Relaxed);
     if before == NO_LANE || lane <= before {
-        let step = installed.recorder.telemetry().step_begin();
-        installed.armed.store(step.armed, Ordering::Relaxed);
+        installed.next_step(now_ns);
     }
+    began.store(now_ns, Ordering::Relaxed);
     if let Some(token) = installed
         .recorder
         .begin_lane(installed.step(), lane, stream)
@@ -108,9 +154,11 @@ pub fn lane_end<'a>(lane: usize, stream: impl Into<StreamRef<'a>>) {
     let Some(installed) = INSTALLED.get() else {
         return;
     };
-    let Some(open) = installed.open.get(lane) else {
+    let (Some(open), Some(began)) = (installed.open.get(lane), installed.lane_began_ns.get(lane))
+    else {
         return;
     };
+    installed.lane_over(lane, began);
     // A read first: where nothing is open, nothing is written.
     if open.load(Ordering::Relaxed) == 0 {
         return;

@@ -140,7 +140,8 @@ impl Recorder {
     }
 
     /// Begins a lane of `step` as a token, for a span that another thread ends
-    /// or that no scope encloses. `None`: nothing is timed.
+    /// or that no scope encloses. `None`: nothing is timed. The host's wall time
+    /// of such a lane is not measured.
     pub fn begin_lane<'a>(
         &self,
         step: Step,
@@ -163,7 +164,9 @@ impl Recorder {
 
     /// Begins a launch of a kernel or a graph in a lane of `step` as a token.
     /// `None`: the step is not armed, or no span can be had. See
-    /// [`LaneGuard::launch`](super::LaneGuard::launch) for what it costs.
+    /// [`LaneGuard::launch`](super::LaneGuard::launch) for what it costs. From
+    /// level `Basic` on the launch is counted at once, also where it fails
+    /// later: one read-modify-write.
     pub fn begin_launch<'a, 'f>(
         &self,
         step: Step,
@@ -171,9 +174,15 @@ impl Recorder {
         kernel: impl Into<KernelRef<'f>>,
         stream: impl Into<StreamRef<'a>>,
     ) -> Option<SpanToken> {
+        if self.shared.is_off() {
+            return None;
+        }
+        let kernel = kernel.into();
+        let graphs = u64::from(kernel.is_graph());
+        self.shared.telemetry.host().launched(1 - graphs, graphs);
         if step.armed {
             let tag = tag(step, lane);
-            self.shared.begin_launch(kernel.into(), tag, stream.into())
+            self.shared.begin_launch(kernel, tag, stream.into())
         } else {
             None
         }
@@ -300,6 +309,13 @@ impl Shared {
     /// Whether nothing is to be measured.
     pub(super) fn is_off(&self) -> bool {
         self.telemetry.level() == Level::Off
+    }
+
+    /// Host nanoseconds since `began_ns`, if there was a begin and the level is
+    /// not `Off` now.
+    pub(super) fn since(&self, began_ns: Option<u64>) -> Option<u64> {
+        let began_ns = began_ns.filter(|_| !self.is_off())?;
+        Some(self.telemetry.now_ns().saturating_sub(began_ns))
     }
 
     /// Makes the context current on a thread of our own, for good.

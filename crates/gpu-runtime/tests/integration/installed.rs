@@ -4,6 +4,7 @@
 use super::rig::{App, func, stream};
 use metrale_gpu_runtime::timing;
 use metrale_gpu_sim::control;
+use metrale_telemetry::Level;
 use metrale_telemetry::kernel::{LANE_DECODE, LANE_PREFILL};
 
 #[test]
@@ -37,6 +38,10 @@ fn one_recorder_serves_a_stack_without_handles() {
         2,
         "prefill and decode are one step"
     );
+    let host = recorder.telemetry().host();
+    let lanes = host.lane_wall.each_ref().map(|lane| lane.count());
+    assert_eq!((lanes, host.launches.get()), ([0, 2, 2], 4));
+    assert_eq!(host.step_wall.count(), 1, "the second one is not over");
 
     // A lane begun again gives the first one up; a lane that is none is ignored.
     timing::lane_begin(LANE_DECODE, here);
@@ -51,4 +56,17 @@ fn one_recorder_serves_a_stack_without_handles() {
         (1, 5, 0)
     );
     assert!(ledger.closes());
+
+    // A lane that ends at level off is not measured, and its step is over.
+    let before = (host.step_wall.count(), host.lane_wall[LANE_PREFILL].count());
+    timing::lane_begin(LANE_PREFILL, here);
+    recorder.telemetry().set_level(Level::Off);
+    timing::lane_end(LANE_PREFILL, here);
+    recorder.telemetry().set_level(Level::Basic);
+    let steps = recorder.telemetry().steps();
+    timing::lane_end(LANE_PREFILL, here);
+    timing::lane_begin(LANE_DECODE, here);
+    assert_eq!(recorder.telemetry().steps(), steps + 1);
+    let after = (host.step_wall.count(), host.lane_wall[LANE_PREFILL].count());
+    assert_eq!(after, (before.0 + 1, before.1), "the step before that one");
 }

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is measured on the host, from level `Basic` on: no driver call, no GPU
+//! time. A step's wall time says how long the host was busy with it or waited
+//! in it; the GPU may run on after the end.
+
+use crate::instrument::{Counter, NanosHistogram};
+use crate::kernel::LANES;
+use crate::sync::{array_of, const_fn};
+
+/// Wall time and launches as the host saw them. `const`, fixed size.
+#[derive(Debug)]
+pub struct HostInstruments {
+    /// Nanoseconds of host time from a step's begin to its end.
+    pub step_wall: NanosHistogram,
+    /// Nanoseconds of host time from a lane's begin to its end, by lane.
+    pub lane_wall: [NanosHistogram; LANES.len()],
+    /// Kernel launches, timed or not.
+    pub launches: Counter,
+    /// Launches of whole graphs, timed or not.
+    pub graph_launches: Counter,
+}
+
+impl HostInstruments {
+    const_fn! {
+        /// Instruments with nothing in them.
+        #[must_use]
+        pub const fn new() -> Self {
+            Self {
+                step_wall: NanosHistogram::new(),
+                lane_wall: array_of!(NanosHistogram::new()),
+                launches: Counter::new(),
+                graph_launches: Counter::new(),
+            }
+        }
+    }
+
+    /// Counts a lane's wall time; a lane outside [`LANES`] is ignored.
+    pub fn lane_took(&self, lane: usize, ns: u64) {
+        if let Some(histogram) = self.lane_wall.get(lane) {
+            histogram.observe(ns);
+        }
+    }
+
+    /// Counts launches of kernels and of graphs: nothing is written for none.
+    pub fn launched(&self, kernels: u64, graphs: u64) {
+        for (counter, n) in [(&self.launches, kernels), (&self.graph_launches, graphs)] {
+            if n > 0 {
+                counter.add(n);
+            }
+        }
+    }
+}
+
+impl Default for HostInstruments {
+    fn default() -> Self {
+        Self::new()
+    }
+}
