@@ -10,6 +10,8 @@ mod basic;
 mod off;
 #[path = "allocations/rig.rs"]
 mod rig;
+#[path = "allocations/spread.rs"]
+mod spread;
 
 use metrale_gpu_runtime::timing::{FuncRef, KernelRef, StreamRef};
 use metrale_telemetry::Level;

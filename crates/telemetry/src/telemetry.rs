@@ -17,9 +17,10 @@ use serde::{Deserialize, Serialize};
 pub struct TelemetryConfig {
     /// How much is measured.
     pub level: Level,
-    /// One step in this many is armed; at least 1.
+    /// One step in this many is armed, under [`Sampling::Spread`] one launch
+    /// in this many timed; at least 1.
     pub every: u64,
-    /// How the armed step is chosen.
+    /// How it is chosen.
     pub sampling: Sampling,
     /// Seed of the hash.
     pub seed: u64,
@@ -70,6 +71,9 @@ pub struct Telemetry {
     seed: AtomicU64,
     steps: AtomicU64,
     armed_steps: AtomicU64,
+    /// Numbers launches under `Spread`.
+    launch_numbers: AtomicU64,
+    sampled_launches: AtomicU64,
     clock: Clock,
     host: HostInstruments,
     instruments: KernelInstruments,
@@ -114,6 +118,8 @@ impl Telemetry {
                 seed: AtomicU64::new(config.seed),
                 steps: AtomicU64::new(0),
                 armed_steps: AtomicU64::new(0),
+                launch_numbers: AtomicU64::new(0),
+                sampled_launches: AtomicU64::new(0),
                 clock,
                 host: HostInstruments::new(),
                 instruments: KernelInstruments::new(),
@@ -139,15 +145,10 @@ impl Telemetry {
     /// The configuration now.
     #[must_use]
     pub fn config(&self) -> TelemetryConfig {
-        let fixed = self.sampling.load(Ordering::Relaxed) == Sampling::EveryNth as u8;
         TelemetryConfig {
             level: self.level(),
             every: self.every.load(Ordering::Relaxed),
-            sampling: if fixed {
-                Sampling::EveryNth
-            } else {
-                Sampling::Hashed
-            },
+            sampling: Sampling::from_u8(self.sampling.load(Ordering::Relaxed)),
             seed: self.seed.load(Ordering::Relaxed),
         }
     }
@@ -184,13 +185,41 @@ impl Telemetry {
         }
     }
 
+    /// Whether launches are sampled one by one now ([`Sampling::Spread`]).
+    #[must_use]
+    pub fn spreads(&self) -> bool {
+        self.level() == Level::Kernel
+            && Sampling::from_u8(self.sampling.load(Ordering::Relaxed)) == Sampling::Spread
+    }
+
+    /// Numbers the next launch, and says whether it is the one of its block to
+    /// be timed. For launches while [`spreads`](Self::spreads); one
+    /// read-modify-write.
+    pub fn samples_launch(&self) -> bool {
+        let number = self.launch_numbers.fetch_add(1, Ordering::Relaxed);
+        let config = self.config();
+        config.sampling.samples(number, config.every, config.seed)
+    }
+
+    /// Counts a launch that was chosen to be timed, by its step or by itself.
+    pub fn launch_sampled(&self) {
+        self.sampled_launches.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many launches were chosen to be timed; what became of their spans is
+    /// in the ledger.
+    #[must_use]
+    pub fn sampled_launches(&self) -> u64 {
+        self.sampled_launches.load(Ordering::Relaxed)
+    }
+
     /// How many steps began.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.steps.load(Ordering::Relaxed)
     }
 
-    /// How many of them were armed.
+    /// How many of them were armed; none under [`Sampling::Spread`].
     #[must_use]
     pub fn armed_steps(&self) -> u64 {
         self.armed_steps.load(Ordering::Relaxed)
@@ -277,6 +306,28 @@ mod tests {
         };
         assert_eq!(telemetry.configure(bad), Err(ConfigError::EveryZero));
         assert_eq!(telemetry.level(), Level::Kernel);
+    }
+
+    #[test]
+    fn spread_samples_one_launch_in_each_block_and_arms_no_step() {
+        let telemetry = Telemetry::new();
+        assert!(!telemetry.spreads());
+        let config = TelemetryConfig {
+            sampling: Sampling::Spread,
+            seed: 9,
+            ..TelemetryConfig::DEFAULT
+        };
+        telemetry.configure(config).unwrap();
+        assert_eq!(telemetry.config(), config);
+        assert!(telemetry.spreads());
+        for _ in 0..100 {
+            assert!(!telemetry.step_begin().armed);
+            let sampled = (0..64).filter(|_| telemetry.samples_launch()).count();
+            assert_eq!(sampled, 1);
+        }
+        assert_eq!((telemetry.steps(), telemetry.armed_steps()), (100, 0));
+        telemetry.set_level(Level::Basic);
+        assert!(!telemetry.spreads());
     }
 
     #[test]

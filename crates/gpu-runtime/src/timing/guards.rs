@@ -45,7 +45,7 @@ impl<'r> StepGuard<'r> {
         }
     }
 
-    /// Whether the step's kernels are timed.
+    /// Whether all of the step's kernels are timed.
     #[must_use]
     pub fn armed(&self) -> bool {
         self.step.armed
@@ -69,6 +69,7 @@ impl<'r> StepGuard<'r> {
             shared: self.shared,
             // The span's own begin is no part of the lane.
             began_ns: self.step.number.map(|_| self.shared.telemetry.now_ns()),
+            spread: self.step.number.is_some() && self.shared.telemetry.spreads(),
             launches: Cell::new(0),
             graphs: Cell::new(0),
             tag,
@@ -102,6 +103,8 @@ pub struct LaneGuard<'a> {
     shared: &'a Shared,
     /// Host time of its begin, where it is measured.
     began_ns: Option<u64>,
+    /// Launches are sampled one by one.
+    spread: bool,
     /// Launches so far: counted here, so that each costs no atomic write.
     launches: Cell<u64>,
     graphs: Cell<u64>,
@@ -115,14 +118,16 @@ pub struct LaneGuard<'a> {
 }
 
 impl<'a> LaneGuard<'a> {
-    /// Whether the lane's kernels are timed.
+    /// Whether all of the lane's kernels are timed.
     #[must_use]
     pub fn armed(&self) -> bool {
         self.tag.armed
     }
 
     /// Begins a launch of `kernel` on the lane's stream. On a step that is not
-    /// armed it is only counted, without an atomic write.
+    /// armed it is only counted, without an atomic write; under
+    /// [`Sampling::Spread`](metrale_telemetry::Sampling) it takes a number, and
+    /// one in N is timed.
     ///
     /// At the first armed launch of a loaded function its name is asked of the
     /// driver and copied; from then on an armed launch costs one look-up
@@ -154,7 +159,8 @@ impl<'a> LaneGuard<'a> {
             &self.launches
         };
         count.set(count.get() + 1);
-        let token = if self.tag.armed {
+        let is_timed = self.tag.armed || (self.spread && self.shared.telemetry.samples_launch());
+        let token = if is_timed {
             self.shared.begin_launch(kernel, self.tag, stream)
         } else {
             None

@@ -21,6 +21,8 @@ struct Installed {
     /// The lane begun last; `NO_LANE` before the first.
     lane: AtomicUsize,
     armed: AtomicBool,
+    /// The step's number; `NEVER` where there is none.
+    number: AtomicU64,
     /// Host time of each lane's begin, while it is open, of the step's begin
     /// and of the end of its last lane so far; `NEVER` where not measured.
     lane_began_ns: [AtomicU64; LANES.len()],
@@ -53,6 +55,7 @@ pub fn install(recorder: Recorder) -> Result<(), AlreadyInstalled> {
         open: [const { AtomicU64::new(0) }; LANES.len()],
         lane: AtomicUsize::new(NO_LANE),
         armed: AtomicBool::new(false),
+        number: AtomicU64::new(NEVER),
         lane_began_ns: [const { AtomicU64::new(NEVER) }; LANES.len()],
         step_began_ns: AtomicU64::new(NEVER),
         step_ended_ns: AtomicU64::new(NEVER),
@@ -74,7 +77,7 @@ pub fn installed() -> Option<&'static Recorder> {
 impl Installed {
     fn step(&self) -> Step {
         Step {
-            number: None,
+            number: Some(self.number.load(Ordering::Relaxed)).filter(|it| *it != NEVER),
             armed: self.armed.load(Ordering::Relaxed),
         }
     }
@@ -90,6 +93,8 @@ impl Installed {
         }
         let step = telemetry.step_begin();
         self.armed.store(step.armed, Ordering::Relaxed);
+        let number = step.number.unwrap_or(NEVER);
+        self.number.store(number, Ordering::Relaxed);
     }
 
     /// Counts the wall time of a lane that ends.

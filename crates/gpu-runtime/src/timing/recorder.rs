@@ -163,7 +163,7 @@ impl Recorder {
     }
 
     /// Begins a launch of a kernel or a graph in a lane of `step` as a token.
-    /// `None`: the step is not armed, or no span can be had. See
+    /// `None`: neither the step is armed nor the launch chosen by itself, or no span can be had. See
     /// [`LaneGuard::launch`](super::LaneGuard::launch) for what it costs. From
     /// level `Basic` on the launch is counted at once, also where it fails
     /// later: one read-modify-write.
@@ -180,7 +180,10 @@ impl Recorder {
         let kernel = kernel.into();
         let graphs = u64::from(kernel.is_graph());
         self.shared.telemetry.host().launched(1 - graphs, graphs);
-        if step.armed {
+        let telemetry = self.shared.telemetry;
+        if step.armed
+            || (step.number.is_some() && telemetry.spreads() && telemetry.samples_launch())
+        {
             let tag = tag(step, lane);
             self.shared.begin_launch(kernel, tag, stream.into())
         } else {
@@ -345,7 +348,7 @@ impl Shared {
             .begin_into(key, tag, stream, self.telemetry.instruments())
     }
 
-    /// As [`begin`](Self::begin), for a launch on an armed step.
+    /// As [`begin`](Self::begin), for a launch that was chosen to be timed.
     pub(super) fn begin_launch(
         &self,
         kernel: KernelRef<'_>,
@@ -355,6 +358,7 @@ impl Shared {
         if self.telemetry.level() != Level::Kernel {
             return None;
         }
+        self.telemetry.launch_sampled();
         let row = match self.names.row(kernel) {
             Some(row) => row,
             None => self.meet(kernel, stream)?,
