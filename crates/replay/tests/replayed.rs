@@ -219,6 +219,8 @@ fn recorded_traces_give_exactly_the_other_tools_sums() {
         let (json, _) = replay(&["--every", "1", "--stamps", "ideal", "--trace", path_text]);
         assert_eager(&json, &folder, name);
         assert_steps(&json, &folder, name);
+        assert_gaps(&json, &folder, name);
+        assert_coverage(&json, &folder, name);
         assert_closed(&json);
         assert_within_budget(&json);
         let trace = trace::read(&path, &Limits::default(), &mut |_, _| {}).expect("a trace");
@@ -297,6 +299,64 @@ fn assert_steps(json: &Value, folder: &Path, name: &str) {
         number(&json["graphs"]["kernels"]),
     );
     assert_eq!(found, graphs, "{name}");
+}
+
+/// Gaps before lanes: from one extent's end to the next one's start on the
+/// stream, by the other tool's table. Of these traces no neighbours overlap.
+fn assert_gaps(json: &Value, folder: &Path, name: &str) {
+    let rows = read_csv(folder, name, "steps");
+    let mut extents: Vec<(&str, u64, u64, u64)> = rows
+        .iter()
+        .filter(|row| row[0] != "graph" && row[11] != "0")
+        .map(|row| {
+            let numbers = [10, 11, 12].map(|column| row[column].parse::<u64>().unwrap());
+            (row[9].as_str(), numbers[0], numbers[1], numbers[2])
+        })
+        .collect();
+    extents.sort_unstable();
+    let (mut expected, mut gaps) = (0, 0);
+    for pair in extents.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
+        let (_, start, span, overlap) = pair[0];
+        assert_eq!(overlap, 0, "{name}: it would move the end");
+        expected += pair[1].1 - (start + span);
+        gaps += 1;
+    }
+    let steps = match name {
+        "h100-qwen-eager" => 1,
+        "ddp-five-steps" => 4,
+        _ => 0,
+    };
+    assert_eq!(gaps, steps, "{name}");
+    let lanes = json["lanes"].as_array().expect("rows");
+    let found: u64 = lanes.iter().map(|row| number(&row["gap_ns"])).sum();
+    assert_eq!(found, expected, "{name}");
+}
+
+/// Where nothing ran in a graph, kernel spans cover the other tool's kernel
+/// time of its lane time. (Lanes of these traces hold no overlap then.)
+fn assert_coverage(json: &Value, folder: &Path, name: &str) {
+    let rows = read_csv(folder, name, "steps");
+    if rows.iter().any(|row| row[0] == "graph") {
+        assert!(number(&json["graphs"]["launches"]) > 0, "{name}");
+        return;
+    }
+    let sum = |column: usize| -> u64 {
+        let numbers = rows.iter().map(|row| row[column].parse::<u64>().unwrap());
+        numbers.sum()
+    };
+    let (kernel_ns, span_ns, overlap_ns) = (sum(7), sum(11), sum(12));
+    let covered: u64 = kernels(json).values().map(|row| row.1).sum();
+    let lanes = json["lanes"].as_array().expect("rows");
+    let read: u64 = lanes.iter().map(|row| number(&row["total_ns"])).sum();
+    assert_eq!((covered, overlap_ns), (kernel_ns, 0), "{name}");
+    let (found, expected) = (
+        covered as f64 / read as f64,
+        kernel_ns as f64 / span_ns as f64,
+    );
+    assert!(
+        (found - expected).abs() < 1e-7,
+        "{name}: {found}, not {expected}"
+    );
 }
 
 #[test]
