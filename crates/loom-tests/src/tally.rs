@@ -21,7 +21,8 @@ impl Tally {
     pub fn tag(name: u64) -> SpanTag {
         SpanTag {
             armed: name % 2 == 1,
-            lane: Some(name as usize),
+            lane: Some(name as usize % 3),
+            step: Some(name),
         }
     }
 

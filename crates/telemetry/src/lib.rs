@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+mod floor;
 mod host;
 pub mod instrument;
 pub mod kernel;
@@ -17,6 +18,7 @@ mod level;
 mod sampling;
 mod telemetry;
 
+pub use floor::Floor;
 pub use host::HostInstruments;
 pub use level::{Level, UnknownLevel};
 pub use sampling::Sampling;

@@ -3,6 +3,7 @@
 //! the instruments that spans land in.
 
 use crate::clock::{Clock, monotonic_ns};
+use crate::floor::{Floor, FloorCell};
 use crate::host::HostInstruments;
 use crate::kernel::KernelInstruments;
 use crate::level::Level;
@@ -75,6 +76,7 @@ pub struct Telemetry {
     launch_numbers: AtomicU64,
     sampled_launches: AtomicU64,
     clock: Clock,
+    floor: FloorCell,
     host: HostInstruments,
     instruments: KernelInstruments,
 }
@@ -121,6 +123,7 @@ impl Telemetry {
                 launch_numbers: AtomicU64::new(0),
                 sampled_launches: AtomicU64::new(0),
                 clock,
+                floor: FloorCell::new(),
                 host: HostInstruments::new(),
                 instruments: KernelInstruments::new(),
             }
@@ -229,6 +232,17 @@ impl Telemetry {
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         (self.clock)()
+    }
+
+    /// What measuring costs here, as the recorder found it when it was made.
+    #[must_use]
+    pub fn floor(&self) -> Floor {
+        self.floor.get()
+    }
+
+    /// Notes what measuring costs here.
+    pub fn set_floor(&self, floor: Floor) {
+        self.floor.set(floor);
     }
 
     /// What is measured on the host.

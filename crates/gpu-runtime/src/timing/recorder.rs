@@ -33,6 +33,7 @@ pub(super) fn tag(step: Step, lane: usize) -> SpanTag {
     SpanTag {
         armed: step.armed,
         lane: Some(lane),
+        step: step.number,
     }
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a span is, and where it goes when it is over.
 
+use super::LANES;
+
 /// What a span times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKey {
@@ -16,8 +18,11 @@ pub enum SpanKey {
 pub struct SpanTag {
     /// The step is armed: its kernels are timed too.
     pub armed: bool,
-    /// The lane that a kernel was launched in, by its index.
+    /// The lane that a kernel was launched in, by its index in
+    /// [`LANES`](super::LANES); one outside them comes back as `None`.
     pub lane: Option<usize>,
+    /// The step's number, under 2^60; `None` where no step is known.
+    pub step: Option<u64>,
 }
 
 /// A span whose GPU time is known.
@@ -49,7 +54,8 @@ pub trait SpanSink {
 pub(super) struct Packed {
     /// The function handle, or the lane's index.
     pub(super) value: u64,
-    /// Bit 0: a lane, not a kernel. Bit 1: armed. From bit 8: lane + 1.
+    /// Bit 0: a lane, not a kernel. Bit 1: armed. Bits 2 and 3: the tag's
+    /// lane + 1. From bit 4: step + 1. No lane and no step is 0.
     pub(super) flags: u64,
 }
 
@@ -60,13 +66,12 @@ impl Packed {
             SpanKey::Lane(lane) => (lane as u64, 1),
             SpanKey::Kernel(func) => (func, 0),
         };
-        // A lane index too large to pack is outside the lanes: as good as none.
-        let lane = tag
-            .lane
-            .map_or(0, |lane| (lane as u64).saturating_add(1).min(u64::MAX >> 8));
+        let lane = tag.lane.filter(|lane| *lane < LANES.len());
+        let lane = lane.map_or(0, |lane| lane as u64 + 1);
+        let step = tag.step.map_or(0, |step| step.wrapping_add(1));
         Self {
             value,
-            flags: lane_bit | u64::from(tag.armed) << 1 | lane << 8,
+            flags: lane_bit | u64::from(tag.armed) << 1 | lane << 2 | step << 4,
         }
     }
 
@@ -81,10 +86,36 @@ impl Packed {
 
     #[inline]
     pub(super) fn tag(self) -> SpanTag {
-        let lane = self.flags >> 8;
+        let lane = (self.flags >> 2) & 3;
         SpanTag {
             armed: self.flags & 2 != 0,
             lane: lane.checked_sub(1).map(|lane| lane as usize),
+            step: (self.flags >> 4).checked_sub(1),
         }
+    }
+}
+
+#[cfg(all(test, not(metrale_loom)))]
+mod tests {
+    use super::{Packed, SpanKey, SpanTag};
+
+    #[test]
+    fn a_tag_comes_back_from_its_two_words() {
+        for key in [SpanKey::Lane(2), SpanKey::Kernel(u64::MAX)] {
+            for armed in [false, true] {
+                for lane in [None, Some(0), Some(1), Some(2)] {
+                    for step in [None, Some(0), Some((1 << 60) - 2)] {
+                        let tag = SpanTag { armed, lane, step };
+                        let packed = Packed::new(key, tag);
+                        assert_eq!((packed.key(), packed.tag()), (key, tag));
+                    }
+                }
+            }
+        }
+        let stray = SpanTag {
+            lane: Some(usize::MAX),
+            ..SpanTag::default()
+        };
+        assert_eq!(Packed::new(SpanKey::Kernel(1), stray).tag().lane, None);
     }
 }

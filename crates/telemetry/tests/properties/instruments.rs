@@ -18,8 +18,12 @@ fn span() -> impl Strategy<Value = Landed> {
         (0..5usize).prop_map(SpanKey::Lane),
         (0..20u64).prop_map(|func| SpanKey::Kernel(func << 8)),
     ];
-    let tag = (any::<bool>(), prop::option::of(0..5usize))
-        .prop_map(|(armed, lane)| SpanTag { armed, lane });
+    let tag = (
+        any::<bool>(),
+        prop::option::of(0..5usize),
+        prop::option::of(0..9u64),
+    )
+        .prop_map(|(armed, lane, step)| SpanTag { armed, lane, step });
     (key, tag, ns(), prop::option::of(0..1u64 << 30)).prop_map(|(key, tag, ns, gap_ns)| Landed {
         key,
         tag,

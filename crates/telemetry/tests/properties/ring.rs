@@ -55,8 +55,12 @@ fn name() -> impl Strategy<Value = Name> {
 }
 
 fn call() -> impl Strategy<Value = Call> {
-    let tag = (any::<bool>(), prop::option::of(0..4usize))
-        .prop_map(|(armed, lane)| SpanTag { armed, lane });
+    let tag = (
+        any::<bool>(),
+        prop::option::of(0..3usize),
+        prop::option::of(0..9u64),
+    )
+        .prop_map(|(armed, lane, step)| SpanTag { armed, lane, step });
     let answer = prop_oneof![
         4 => (0..1000u64).prop_map(SpanPoll::Ready),
         2 => Just(SpanPoll::Pending),
