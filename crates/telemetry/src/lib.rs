@@ -12,6 +12,7 @@ mod floor;
 mod host;
 pub mod instrument;
 pub mod kernel;
+pub mod snapshot;
 mod sync;
 
 mod level;
@@ -22,6 +23,7 @@ pub use floor::Floor;
 pub use host::HostInstruments;
 pub use level::{Level, UnknownLevel};
 pub use sampling::Sampling;
+pub use snapshot::Snapshot;
 #[cfg(not(metrale_loom))]
 pub use telemetry::global;
 pub use telemetry::{ConfigError, Step, Telemetry, TelemetryConfig};

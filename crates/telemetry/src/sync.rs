@@ -27,7 +27,7 @@ pub(crate) use std::sync::atomic::Ordering;
 pub(crate) mod relaxed {
     #[cfg(all(test, not(metrale_loom)))]
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize};
-    pub(crate) use std::sync::atomic::{AtomicU8, AtomicU64};
+    pub(crate) use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64};
 }
 
 /// Locks, whatever a panicking holder left: every critical section of this

@@ -5,9 +5,10 @@
 use crate::clock::{Clock, monotonic_ns};
 use crate::floor::{Floor, FloorCell};
 use crate::host::HostInstruments;
-use crate::kernel::KernelInstruments;
+use crate::kernel::{EstimateLosses, KernelEstimate, KernelInstruments, LaneEstimate};
 use crate::level::Level;
 use crate::sampling::Sampling;
+use crate::snapshot::Sources;
 use crate::sync::relaxed::{AtomicU8, AtomicU64};
 use crate::sync::{Ordering, const_fn};
 use serde::{Deserialize, Serialize};
@@ -79,6 +80,7 @@ pub struct Telemetry {
     floor: FloorCell,
     host: HostInstruments,
     instruments: KernelInstruments,
+    pub(crate) sources: Sources,
 }
 
 /// A serving step, as [`Telemetry::step_begin`] numbered it.
@@ -126,22 +128,29 @@ impl Telemetry {
                 floor: FloorCell::new(),
                 host: HostInstruments::new(),
                 instruments: KernelInstruments::new(),
+                sources: Sources::new(),
             }
         }
     }
 
     /// Takes on a configuration, at any moment; a step that begins meanwhile
-    /// may see some of the old values.
+    /// may see some of the old values. Where the sampling changes, estimates
+    /// begin anew with the next step.
     ///
     /// # Errors
     /// Where a value is out of its range; nothing changes then.
     pub fn configure(&self, config: TelemetryConfig) -> Result<(), ConfigError> {
         config.validate()?;
+        let sampling = |config: TelemetryConfig| (config.every, config.sampling, config.seed);
+        let changes = sampling(self.config()) != sampling(config);
         self.every.store(config.every, Ordering::Relaxed);
         self.seed.store(config.seed, Ordering::Relaxed);
         self.sampling
             .store(config.sampling as u8, Ordering::Relaxed);
         self.set_level(config.level);
+        if changes {
+            self.instruments.restart_estimates(self.steps());
+        }
         Ok(())
     }
 
@@ -226,6 +235,30 @@ impl Telemetry {
     #[must_use]
     pub fn armed_steps(&self) -> u64 {
         self.armed_steps.load(Ordering::Relaxed)
+    }
+
+    /// What a lane took since the sampling last changed, and how much of it
+    /// kernels covered. It allocates.
+    #[must_use]
+    pub fn lane_estimate(&self, lane: usize) -> LaneEstimate {
+        let config = self.config();
+        self.instruments
+            .lane_estimate(lane, config.sampling, config.every)
+    }
+
+    /// What each kernel took in each lane since the sampling last changed, timed
+    /// or not. It allocates.
+    #[must_use]
+    pub fn kernel_estimates(&self) -> Vec<KernelEstimate> {
+        let config = self.config();
+        self.instruments
+            .kernel_estimates(config.sampling, config.every)
+    }
+
+    /// What the estimates had to leave out.
+    #[must_use]
+    pub fn estimate_losses(&self) -> EstimateLosses {
+        self.instruments.estimate_losses()
     }
 
     /// The clock that wall times are by, in nanoseconds.

@@ -36,6 +36,7 @@ const RING: &str = "crates/telemetry/src/kernel/ring.rs";
 const PASS: &str = "crates/telemetry/src/kernel/pass.rs";
 const SLOT: &str = "crates/telemetry/src/kernel/slot.rs";
 const TABLE: &str = "crates/telemetry/src/kernel/table.rs";
+const TOGETHER: &str = "crates/telemetry/src/kernel/estimates/together.rs";
 const PACKED: &str = "crates/telemetry/src/instrument/packed.rs";
 
 const fn edit(path: &'static str, from: &'static str, to: &'static str) -> Edit {
@@ -251,5 +252,23 @@ pub(super) const ALL: &[Mistake] = &[
             "done == done.min(self.started.load(Ordering::Relaxed))\n",
         )],
         model: "cells::a_fold_against_a_reader",
+    },
+    Mistake {
+        name: "a copy of words that is not checked again",
+        edits: &[edit(
+            TOGETHER,
+            "            (self.version.load(Ordering::Relaxed) == before).then_some(value)",
+            "            Some(value)",
+        )],
+        model: "together::a_change_against_a_reader",
+    },
+    Mistake {
+        name: "two writers of words at once",
+        edits: &[edit(
+            TOGETHER,
+            "                .compare_exchange(version, version + 1, Ordering::Acquire, Ordering::Relaxed)\n                .is_ok();",
+            "                .swap(version + 1, Ordering::Acquire) > 0\n                || version == 0;",
+        )],
+        model: "together::two_writers_lose_nothing",
     },
 ];

@@ -10,4 +10,5 @@ mod harvesters;
 mod recorders;
 mod table;
 mod tail;
+mod together;
 mod tokens;

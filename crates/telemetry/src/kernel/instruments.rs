@@ -3,13 +3,18 @@
 //! kernel, and counters for what could not be timed.
 
 use super::LANES;
+use super::estimates::{EstimateLosses, Estimates, KernelEstimate, LaneEstimate};
 use super::sink::{Landed, SpanKey, SpanSink};
 use super::table::{KERNEL_TABLE_SLOTS, KernelTable};
 use crate::instrument::{Counter, NanosHistogram};
+use crate::sampling::Sampling;
 use crate::sync::{array_of, const_fn};
 use std::fmt;
 
-/// GPU time by lane and by kernel. `const`, fixed size (about 190 KiB), no
+/// Places of the kernel table.
+const PLACES: usize = 2 * KERNEL_TABLE_SLOTS;
+
+/// GPU time by lane and by kernel. `const`, fixed size (about 310 KiB), no
 /// allocation but for reading.
 pub struct KernelInstruments {
     /// GPU time of each lane's spans.
@@ -20,6 +25,13 @@ pub struct KernelInstruments {
     /// Lane spans whose gap is not known: the first of a stream, or one whose
     /// predecessor was lost or used again before it could be read.
     pub lane_gap_unknown: Counter,
+    /// GPU time from the end of a launch's span to the start of the next on the
+    /// same stream, filed under the lane that the later one was launched in.
+    /// Only of armed steps, and only where nothing between the two was lost.
+    pub kernel_gap: [NanosHistogram; 3],
+    /// Launches on armed steps whose gap is not known: the first of a step on a
+    /// stream, and those whose predecessor was lost.
+    pub kernel_gap_unknown: Counter,
     /// GPU nanoseconds of each lane's spans on armed steps.
     pub lane_armed_ns: [Counter; 3],
     /// GPU nanoseconds of the kernel spans launched in each lane.
@@ -30,7 +42,8 @@ pub struct KernelInstruments {
     pub spans_dropped: Counter,
     /// Spans begun whose start, end or reading failed.
     pub span_failures: Counter,
-    kernels: KernelTable<{ 2 * KERNEL_TABLE_SLOTS }>,
+    kernels: KernelTable<PLACES>,
+    estimates: Estimates<PLACES>,
 }
 
 /// GPU time of one kernel.
@@ -53,12 +66,15 @@ impl KernelInstruments {
                 lane: array_of!(NanosHistogram::new()),
                 lane_gap: array_of!(NanosHistogram::new()),
                 lane_gap_unknown: Counter::new(),
+                kernel_gap: array_of!(NanosHistogram::new()),
+                kernel_gap_unknown: Counter::new(),
                 lane_armed_ns: array_of!(Counter::new()),
                 lane_kernel_ns: array_of!(Counter::new()),
                 table_full: Counter::new(),
                 spans_dropped: Counter::new(),
                 span_failures: Counter::new(),
                 kernels: KernelTable::new(),
+                estimates: Estimates::new(),
             }
         }
     }
@@ -74,11 +90,19 @@ impl KernelInstruments {
                 }
             }
             SpanKey::Kernel(func) => {
-                if !self.kernels.record(func, ns) {
-                    self.table_full.add(1);
-                }
+                self.record_kernel(func, ns);
             }
         }
+    }
+
+    /// The place of the kernel's row, if it has one.
+    #[inline]
+    fn record_kernel(&self, func: u64, ns: u64) -> Option<usize> {
+        let place = self.kernels.land(func, ns);
+        if place.is_none() {
+            self.table_full.add(1);
+        }
+        place
     }
 
     /// Every kernel with at least one sample, in no order.
@@ -91,30 +115,76 @@ impl KernelInstruments {
         };
         self.kernels.rows().into_iter().map(row).collect()
     }
+
+    /// Begins estimates anew at step `step`: the sampling is another one.
+    pub(crate) fn restart_estimates(&self, step: u64) {
+        self.estimates.restart(step);
+    }
+
+    pub(crate) fn lane_estimate(
+        &self,
+        lane: usize,
+        sampling: Sampling,
+        every: u64,
+    ) -> LaneEstimate {
+        self.estimates.lane(lane, sampling, every)
+    }
+
+    pub(crate) fn kernel_estimates(&self, sampling: Sampling, every: u64) -> Vec<KernelEstimate> {
+        let placed = self.kernels.placed().into_iter();
+        let places: Vec<_> = placed.map(|(place, func, ..)| (place, func)).collect();
+        let of_lane = |lane| self.estimates.kernels(lane, sampling, every, &places);
+        (0..LANES.len()).flat_map(of_lane).collect()
+    }
+
+    pub(crate) fn estimate_losses(&self) -> EstimateLosses {
+        self.estimates.losses()
+    }
+}
+
+impl KernelInstruments {
+    #[inline]
+    fn landed_lane(&self, lane: usize, span: &Landed) {
+        self.record(span.key, span.ns);
+        if span.tag.armed
+            && let Some(armed_ns) = self.lane_armed_ns.get(lane)
+        {
+            armed_ns.add(span.ns);
+        }
+        match (span.gap_ns, self.lane_gap.get(lane)) {
+            (Some(gap_ns), Some(histogram)) => histogram.observe(gap_ns),
+            (None, Some(_)) => self.lane_gap_unknown.add(1),
+            (_, None) => {}
+        }
+        self.estimates
+            .land_lane(lane, span.tag.step, span.tag.armed, span.ns);
+    }
+
+    #[inline]
+    fn landed_kernel(&self, func: u64, span: &Landed) {
+        let place = self.record_kernel(func, span.ns);
+        let Some(lane) = span.tag.lane else {
+            return;
+        };
+        if let Some(kernel_ns) = self.lane_kernel_ns.get(lane) {
+            kernel_ns.add(span.ns);
+        }
+        match (span.gap_ns, self.kernel_gap.get(lane)) {
+            (Some(gap_ns), Some(histogram)) => histogram.observe(gap_ns),
+            (None, Some(_)) if span.tag.armed => self.kernel_gap_unknown.add(1),
+            (_, _) => {}
+        }
+        self.estimates
+            .land_kernel(place, lane, span.tag.step, span.tag.armed, span.ns);
+    }
 }
 
 impl SpanSink for KernelInstruments {
     #[inline]
     fn landed(&self, span: Landed) {
-        self.record(span.key, span.ns);
-        let add = |counters: &[Counter; 3], lane: usize| {
-            if let Some(counter) = counters.get(lane) {
-                counter.add(span.ns);
-            }
-        };
-        match (span.key, span.tag.lane) {
-            (SpanKey::Lane(lane), _) => {
-                if span.tag.armed {
-                    add(&self.lane_armed_ns, lane);
-                }
-                match (span.gap_ns, self.lane_gap.get(lane)) {
-                    (Some(gap_ns), Some(histogram)) => histogram.observe(gap_ns),
-                    (None, Some(_)) => self.lane_gap_unknown.add(1),
-                    (_, None) => {}
-                }
-            }
-            (SpanKey::Kernel(_), Some(lane)) => add(&self.lane_kernel_ns, lane),
-            (SpanKey::Kernel(_), None) => {}
+        match span.key {
+            SpanKey::Lane(lane) => self.landed_lane(lane, &span),
+            SpanKey::Kernel(func) => self.landed_kernel(func, &span),
         }
     }
 

@@ -5,6 +5,7 @@
 //! The ring knows no CUDA: a slot number stands for a pair of events, and the
 //! [`EventOps`] behind it records and reads them.
 
+mod estimates;
 mod instruments;
 #[cfg(feature = "nvtx")]
 mod lane_ranges;
@@ -19,6 +20,9 @@ mod table;
 mod tests;
 mod token;
 
+pub use estimates::{
+    ENOUGH_STEPS, Estimate, EstimateLosses, KernelEstimate, LaneEstimate, StandardError, Together,
+};
 pub use instruments::{KernelInstruments, KernelTime};
 #[cfg(feature = "nvtx")]
 pub use lane_ranges::{nvtx_pop, nvtx_push_lane};

@@ -58,20 +58,23 @@ impl<const PLACES: usize> KernelTable<PLACES> {
     #[inline]
     #[must_use]
     pub fn record(&self, func: u64, ns: u64) -> bool {
+        self.land(func, ns).is_some()
+    }
+
+    /// As [`record`](Self::record), and says which place the row has.
+    #[inline]
+    pub(super) fn land(&self, func: u64, ns: u64) -> Option<usize> {
         let row = match self.probe(func) {
-            _ if func == 0 => return false,
+            _ if func == 0 => return None,
             Probe::Row(row) => row,
-            Probe::Empty(_) | Probe::Full => match self.miss(func) {
-                Some(row) => row,
-                None => return false,
-            },
+            Probe::Empty(_) | Probe::Full => self.miss(func)?,
         };
         if ns < WIDE_NS {
             self.cells.add(row, ns);
         } else {
             self.cells.add_wide(row, ns);
         }
-        true
+        Some(row)
     }
 
     fn probe(&self, func: u64) -> Probe {
@@ -129,13 +132,20 @@ impl<const PLACES: usize> KernelTable<PLACES> {
     /// that this tries may a row miss or repeat that fold's content.
     #[must_use]
     pub fn rows(&self) -> Vec<(u64, u64, u64)> {
+        let rows = self.placed().into_iter();
+        rows.map(|(_, func, ns, samples)| (func, ns, samples))
+            .collect()
+    }
+
+    /// As [`rows`](Self::rows), each with its place before it.
+    pub(super) fn placed(&self) -> Vec<(usize, u64, u64, u64)> {
         let mut rows = Vec::new();
         self.cells.read(|place, samples, ns| {
             // Relaxed: a sample may become visible before its row's key. It is
             // then still in progress for this reader, who leaves it for later.
             let func = self.keys[place].load(Ordering::Relaxed);
             if samples > 0 && func != 0 {
-                rows.push((func, ns, samples));
+                rows.push((place, func, ns, samples));
             }
         });
         rows

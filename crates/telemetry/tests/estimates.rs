@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Estimates from sampled steps against what simulated servers really did.
+
+use metrale_telemetry::kernel::{
+    ENOUGH_STEPS, KernelEstimate, LANE_DECODE, LANE_PREFILL, Landed, SpanKey, SpanSink, SpanTag,
+};
+use metrale_telemetry::{Level, Sampling, Step, Telemetry, TelemetryConfig};
+use std::collections::BTreeMap;
+
+/// A stream of pseudo-random numbers (xorshift64*).
+struct Chance(u64);
+
+impl Chance {
+    fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// In 0..1.
+    fn unit(&mut self) -> f64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn between(&mut self, low: f64, high: f64) -> f64 {
+        low + (high - low) * self.unit()
+    }
+
+    /// Log-normal with median 1.
+    fn spread(&mut self, sigma: f64) -> f64 {
+        let normal: f64 = (0..12).map(|_| self.unit()).sum::<f64>() - 6.0;
+        (sigma * normal).exp()
+    }
+}
+
+const GEMM: u64 = 0x10;
+const ATTENTION: u64 = 0x20;
+const SAMPLE: u64 = 0x30;
+const PERIODIC: u64 = 0x40;
+const RARE: u64 = 0x50;
+
+/// Launches of a step as (lane, kernel, nanoseconds).
+type Launches = Vec<(usize, u64, u64)>;
+
+/// A decode-heavy server: a batch that drifts, prefills of random length that
+/// come at random, one kernel every P steps, one that comes seldom.
+struct Server {
+    chance: Chance,
+    batch: f64,
+    context: f64,
+    period: u64,
+    prefill_rate: f64,
+    rare_rate: f64,
+}
+
+impl Server {
+    fn new(seed: u64) -> Self {
+        let mut chance = Chance::new(seed);
+        Self {
+            batch: chance.between(4.0, 64.0),
+            context: chance.between(500.0, 4_000.0),
+            period: chance.between(2.0, 200.0) as u64,
+            prefill_rate: chance.between(0.02, 0.4),
+            rare_rate: chance.between(0.05, 0.5),
+            chance,
+        }
+    }
+
+    fn step(&mut self, number: u64) -> Launches {
+        let chance = &mut self.chance;
+        self.batch = (self.batch + chance.between(-1.0, 1.0)).clamp(1.0, 128.0);
+        self.context = (self.context + chance.between(-40.0, 40.0)).clamp(100.0, 8_000.0);
+        let mut launches = vec![
+            (LANE_DECODE, GEMM, 400_000.0 + 3_000.0 * self.batch),
+            (
+                LANE_DECODE,
+                ATTENTION,
+                self.batch * self.context * chance.between(0.9, 1.1),
+            ),
+            (LANE_DECODE, SAMPLE, 20_000.0 * chance.spread(0.2)),
+        ];
+        if number.is_multiple_of(self.period) {
+            launches.push((LANE_DECODE, PERIODIC, 150_000.0 * chance.spread(0.1)));
+        }
+        if chance.unit() < self.rare_rate {
+            launches.push((LANE_DECODE, RARE, 60_000.0 * chance.spread(0.3)));
+        }
+        if chance.unit() < self.prefill_rate {
+            // Prompts are served in chunks: a step takes 2,048 tokens at most.
+            let tokens = (600.0 * chance.spread(0.7)).min(2_048.0);
+            launches.push((LANE_PREFILL, GEMM, 4_000.0 * tokens));
+            launches.push((LANE_PREFILL, ATTENTION, 2.0 * tokens * tokens));
+        }
+        let whole = |(lane, func, ns): (usize, u64, f64)| (lane, func, ns as u64);
+        launches.into_iter().map(whole).collect()
+    }
+}
+
+fn land(telemetry: &Telemetry, key: SpanKey, lane: usize, step: Step, ns: u64) {
+    telemetry.instruments().landed(Landed {
+        key,
+        tag: SpanTag {
+            armed: step.armed,
+            lane: Some(lane),
+            step: step.number,
+        },
+        ns,
+        gap_ns: None,
+    });
+}
+
+/// Serves `steps` steps; what each kernel of a lane really took.
+fn serve(telemetry: &Telemetry, server: &mut Server, steps: u64) -> BTreeMap<(usize, u64), u64> {
+    let mut truth = BTreeMap::new();
+    for number in 0..steps {
+        let step = telemetry.step_begin();
+        let launches = server.step(number);
+        for lane in [LANE_PREFILL, LANE_DECODE] {
+            let own = launches.iter().filter(|launch| launch.0 == lane);
+            let idle_ns = server.chance.between(5_000.0, 60_000.0) as u64;
+            let lane_ns: u64 = own.clone().map(|launch| launch.2).sum();
+            if lane_ns > 0 {
+                land(
+                    telemetry,
+                    SpanKey::Lane(lane),
+                    lane,
+                    step,
+                    lane_ns + idle_ns,
+                );
+            }
+        }
+        for (lane, func, ns) in launches {
+            *truth.entry((lane, func)).or_insert(0) += ns;
+            if step.armed || (telemetry.spreads() && telemetry.samples_launch()) {
+                land(telemetry, SpanKey::Kernel(func), lane, step, ns);
+            }
+        }
+    }
+    truth
+}
+
+fn config(every: u64, sampling: Sampling, seed: u64) -> TelemetryConfig {
+    TelemetryConfig {
+        level: Level::Kernel,
+        every,
+        sampling,
+        seed,
+    }
+}
+
+/// How many claims two standard errors held, of how many, by lane and kernel.
+fn held(sampling: Sampling, servers: u64) -> BTreeMap<(usize, u64), (u32, u32)> {
+    let mut held = BTreeMap::new();
+    for seed in 0..servers {
+        let telemetry = Box::new(Telemetry::new());
+        telemetry.configure(config(64, sampling, seed)).unwrap();
+        let mut server = Server::new(seed + 1);
+        let steps = 64 * server.chance.between(40.0, 200.0) as u64;
+        let truth = serve(&telemetry, &mut server, steps);
+        for KernelEstimate {
+            func,
+            lane,
+            estimate,
+        } in telemetry.kernel_estimates()
+        {
+            assert_eq!(estimate.error.is_some(), estimate.steps >= ENOUGH_STEPS);
+            if let Some(error) = estimate.error {
+                let off = estimate.total_ns - truth[&(lane, func)] as f64;
+                let (held, claims) = held.entry((lane, func)).or_insert((0, 0));
+                *held += u32::from(off.abs() <= 2.0 * error.total_ns);
+                *claims += 1;
+            }
+        }
+        assert_eq!(telemetry.estimate_losses(), Default::default());
+    }
+    held
+}
+
+/// Asserts that the claims held, over all of them and for each kernel that
+/// made many.
+fn assert_held(sampling: Sampling, servers: u64) {
+    let found = held(sampling, servers);
+    println!("{sampling:?}: {found:?}");
+    let sum = |of: fn(&(u32, u32)) -> u32| found.values().map(of).sum::<u32>();
+    let (held, claims) = (sum(|it| it.0), sum(|it| it.1));
+    assert!(claims > 3 * servers as u32, "{claims} claims");
+    assert!(
+        f64::from(held) >= 0.93 * f64::from(claims),
+        "{held} of {claims}"
+    );
+    for (kernel, (held, claims)) in found {
+        if claims >= 100 {
+            let share = f64::from(held) / f64::from(claims);
+            assert!(share >= 0.90, "{kernel:x?}: {held} of {claims}");
+        }
+    }
+}
+
+#[test]
+fn two_standard_errors_hold_the_truth_of_a_thousand_servers() {
+    assert_held(Sampling::Hashed, 1_000);
+}
+
+#[test]
+fn and_where_launches_are_sampled_one_by_one() {
+    assert_held(Sampling::Spread, 300);
+}
+
+#[test]
+fn where_every_step_is_armed_the_estimate_is_the_sum() {
+    let telemetry = Box::new(Telemetry::new());
+    telemetry.configure(config(1, Sampling::Hashed, 0)).unwrap();
+    let truth = serve(&telemetry, &mut Server::new(3), 500);
+    let estimates = telemetry.kernel_estimates();
+    assert_eq!(estimates.len(), truth.len());
+    for found in estimates {
+        let expected = truth[&(found.lane, found.func)] as f64;
+        assert!((found.estimate.total_ns / expected - 1.0).abs() < 1e-12);
+        if let Some(error) = found.estimate.error {
+            assert_eq!((error.total_ns, error.share), (0.0, 0.0));
+        }
+    }
+    // All kernels of a lane together: its coverage.
+    for lane in [LANE_PREFILL, LANE_DECODE] {
+        let found = telemetry.lane_estimate(lane);
+        let own = truth.iter().filter(|(key, _)| key.0 == lane);
+        let covered: u64 = own.map(|(_, ns)| ns).sum();
+        assert_eq!(
+            (found.armed_steps, found.armed_ns),
+            (found.steps, found.total_ns)
+        );
+        let share = found.covered.unwrap().share;
+        assert!((share / (covered as f64 / found.total_ns as f64) - 1.0).abs() < 1e-12);
+    }
+}
+
+#[test]
+fn a_change_of_the_sampling_begins_anew() {
+    let telemetry = Box::new(Telemetry::new());
+    telemetry.configure(config(2, Sampling::Hashed, 0)).unwrap();
+    serve(&telemetry, &mut Server::new(5), 1_000);
+    let before = telemetry.lane_estimate(LANE_DECODE);
+    assert_eq!((before.steps, before.armed_steps), (1_000, 500));
+
+    // The level is no sampling.
+    telemetry.set_level(Level::Basic);
+    telemetry.set_level(Level::Kernel);
+    assert_eq!(telemetry.lane_estimate(LANE_DECODE), before);
+
+    telemetry.configure(config(8, Sampling::Spread, 0)).unwrap();
+    assert_eq!(telemetry.lane_estimate(LANE_DECODE), Default::default());
+    assert_eq!(telemetry.kernel_estimates(), []);
+    // A span of an earlier step that lands late is of the old window.
+    let late = Step {
+        number: Some(999),
+        armed: true,
+    };
+    land(
+        &telemetry,
+        SpanKey::Lane(LANE_DECODE),
+        LANE_DECODE,
+        late,
+        1 << 40,
+    );
+    land(
+        &telemetry,
+        SpanKey::Kernel(GEMM),
+        LANE_DECODE,
+        late,
+        1 << 40,
+    );
+
+    let truth = serve(&telemetry, &mut Server::new(6), 4_000);
+    let lane = telemetry.lane_estimate(LANE_DECODE);
+    assert_eq!((lane.steps, lane.armed_steps, lane.armed_ns), (4_000, 0, 0));
+    let estimates = telemetry.kernel_estimates();
+    let gemm = estimates
+        .iter()
+        .find(|it| (it.func, it.lane) == (GEMM, LANE_DECODE))
+        .unwrap();
+    let expected = truth[&(LANE_DECODE, GEMM)] as f64;
+    assert!(
+        (gemm.estimate.total_ns / expected - 1.0).abs() < 0.2,
+        "{gemm:?}"
+    );
+}
