@@ -20,6 +20,10 @@ pub(crate) struct Config {
     pub(crate) lazy_loading: bool,
     pub(crate) quantum_ns: u64,
     pub(crate) copy_ns: u64,
+    /// What an event recorded on the device takes there.
+    pub(crate) event_ns: u64,
+    /// Whether devices are MIG instances.
+    pub(crate) mig: bool,
     pub(crate) default_kernel_ns: u64,
     /// Durations of kernels without an argument for it, by name.
     pub(crate) kernel_ns: Vec<(String, u64)>,
@@ -37,6 +41,8 @@ impl Config {
             lazy_loading: false,
             quantum_ns: 1,
             copy_ns: 0,
+            event_ns: 0,
+            mig: false,
             default_kernel_ns: DEFAULT_KERNEL_NS,
             kernel_ns: Vec::new(),
             call_cost_ns: [0; Symbol::COUNT],

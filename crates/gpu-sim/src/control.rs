@@ -120,6 +120,18 @@ pub fn set_event_quantum(ns: u64) {
     world::lock().config.quantum_ns = ns.max(1);
 }
 
+/// What each event recorded on a stream takes there before it is stamped, 0 at
+/// first. C: `sim_set_event_duration(uint64_t ns)`.
+pub fn set_event_duration(ns: u64) {
+    world::lock().config.event_ns = ns;
+}
+
+/// Makes the devices MIG instances, or whole again: an instance has a UUID of
+/// its own, which only `cuDeviceGetUuid_v2` tells. C: `sim_set_mig(uint32_t on)`.
+pub fn set_mig(on: bool) {
+    world::lock().config.mig = on;
+}
+
 /// How many devices the next first `cuInit` finds, 1 at first; with 0 it
 /// answers 100. C: `sim_set_device_count(uint32_t devices)`.
 pub fn set_device_count(devices: u32) {

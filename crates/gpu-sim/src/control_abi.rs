@@ -108,6 +108,10 @@ controls! {
     fn sim_set_copy_duration(ns: u64) { control::set_copy_duration(ns); }
     /// See [`control::set_event_quantum`].
     fn sim_set_event_quantum(ns: u64) { control::set_event_quantum(ns); }
+    /// See [`control::set_event_duration`].
+    fn sim_set_event_duration(ns: u64) { control::set_event_duration(ns); }
+    /// See [`control::set_mig`].
+    fn sim_set_mig(on: u32) { control::set_mig(on != 0); }
     /// See [`control::set_device_count`].
     fn sim_set_device_count(devices: u32) { control::set_device_count(devices); }
     /// See [`control::set_driver_version`].

@@ -138,9 +138,18 @@ pub(crate) unsafe extern "C" fn cuDeviceGetName(
     })
 }
 
-fn uuid(world: &World, out: Out<'_, [u8; 16]>, ordinal: c_int) -> Outcome {
+/// The UUID of a device, or of its MIG instance.
+fn uuid(world: &World, out: Out<'_, [u8; 16]>, ordinal: c_int, instance: bool) -> Outcome {
     device(world, ordinal)?;
-    let mut uuid = *b"metrale-sim-\0\0\0\0";
+    let name = if instance {
+        b"metrale-mig-"
+    } else {
+        b"metrale-sim-"
+    };
+    let mut uuid = [0; 16];
+    if let Some(head) = uuid.first_chunk_mut() {
+        *head = *name;
+    }
     if let Some(tail) = uuid.last_chunk_mut::<4>() {
         *tail = ordinal.to_be_bytes();
     }
@@ -150,14 +159,14 @@ fn uuid(world: &World, out: Out<'_, [u8; 16]>, ordinal: c_int) -> Outcome {
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuDeviceGetUuid(out: Out<'_, [u8; 16]>, ordinal: c_int) -> u32 {
     call(Symbol::cuDeviceGetUuid, 0, 0, |world, _| {
-        uuid(world, out, ordinal)
+        uuid(world, out, ordinal, false)
     })
 }
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuDeviceGetUuid_v2(out: Out<'_, [u8; 16]>, ordinal: c_int) -> u32 {
     call(Symbol::cuDeviceGetUuid_v2, 0, 0, |world, _| {
-        uuid(world, out, ordinal)
+        uuid(world, out, ordinal, world.config.mig)
     })
 }
 

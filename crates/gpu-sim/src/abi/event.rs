@@ -56,7 +56,7 @@ fn record(
     }
     let state = match world.target(key)? {
         Target::Device if flags == EXTERNAL => return Err(Status::ERROR_INVALID_VALUE),
-        Target::Device => State::Recorded(world.submit(key, 0)?),
+        Target::Device => State::Recorded(world.submit(key, world.config.event_ns)?),
         Target::Capture(id) if flags == EXTERNAL => {
             return world.add_node(id, key, Kind::RecordEvent(event));
         }

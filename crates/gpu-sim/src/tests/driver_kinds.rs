@@ -32,6 +32,21 @@ fn a_machine_without_a_device() {
     assert_eq!(told(0, count), (0, 2));
 }
 
+/// The first version tells the whole GPU's UUID, the second one the instance's.
+#[test]
+fn a_mig_instance_has_a_uuid_of_its_own() {
+    let _alone = crate::exclusive();
+    start();
+    let whole = made(|out| device::cuDeviceGetUuid(Some(out), 0));
+    let second = || made(|out| device::cuDeviceGetUuid_v2(Some(out), 0));
+    assert_eq!(second(), whole);
+    control::set_mig(true);
+    assert_ne!(second(), whole);
+    assert_eq!(made(|out| device::cuDeviceGetUuid(Some(out), 0)), whole);
+    control::set_mig(false);
+    assert_eq!(second(), whole);
+}
+
 #[test]
 fn a_stub_answers_34_to_everything() {
     let _alone = crate::exclusive();

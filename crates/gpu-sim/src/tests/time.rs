@@ -77,6 +77,30 @@ fn calls_cost_what_they_are_told_to() {
     assert_eq!(control::now_ns() - before, 5_320, "never back");
 }
 
+/// An event is stamped when the device is done with it, and work after it
+/// begins then.
+#[test]
+fn events_take_what_they_are_told_to() {
+    let _alone = crate::exclusive();
+    start();
+    let kernel = function(load(), c"timed");
+    let stream = new_stream();
+    let events = [new_event(), new_event(), new_event()];
+    control::set_event_duration(700);
+    assert_eq!(event::cuEventRecord(events[0], stream), 0);
+    assert_eq!(event::cuEventRecord(events[1], stream), 0);
+    assert_eq!(launch(kernel, stream, 5_000), 0);
+    assert_eq!(event::cuEventRecord(events[2], stream), 0);
+    control::advance_ns(1_399);
+    assert_eq!(event::cuEventQuery(events[0]), 0);
+    assert_eq!(event::cuEventQuery(events[1]), 600);
+    control::advance_ns(1);
+    assert_eq!(event::cuEventQuery(events[1]), 0);
+    assert_eq!(elapsed(events[0], events[1]), (0, 0.0007));
+    control::advance_ns(5_700);
+    assert_eq!(elapsed(events[1], events[2]), (0, 0.0057));
+}
+
 #[test]
 fn waits_end_when_the_work_does() {
     let _alone = crate::exclusive();

@@ -84,7 +84,7 @@ api! {
         device_get_count = c"cuDeviceGetCount": fn(*mut c_int);
         /// `cuDeviceGetName(name, length, device)`.
         device_get_name = c"cuDeviceGetName": fn(*mut c_char, c_int, CUdevice);
-        /// `cuDeviceGetUuid(uuid, device)`.
+        /// `cuDeviceGetUuid(uuid, device)`; of a MIG instance its GPU's.
         device_get_uuid = c"cuDeviceGetUuid": fn(*mut CUuuid, CUdevice);
         /// `cuCtxGetCurrent(context)`; NULL if there is none.
         ctx_get_current = c"cuCtxGetCurrent": fn(*mut CUcontext);
@@ -104,12 +104,19 @@ api! {
         event_elapsed_time = c"cuEventElapsedTime": fn(*mut f32, CUevent, CUevent);
         /// `cuEventDestroy(event)`.
         event_destroy = c"cuEventDestroy_v2": fn(CUevent);
+        /// `cuStreamCreate(stream, flags)`, in the current context.
+        stream_create = c"cuStreamCreate": fn(*mut CUstream, c_uint);
+        /// `cuStreamDestroy(stream)`; does not wait for its work.
+        stream_destroy = c"cuStreamDestroy_v2": fn(CUstream);
         /// `cuStreamIsCapturing(stream, status)`; capture-safe.
         stream_is_capturing = c"cuStreamIsCapturing": fn(CUstream, *mut c_uint);
         /// `cuThreadExchangeStreamCaptureMode(mode)`; swaps.
         thread_exchange_stream_capture_mode = c"cuThreadExchangeStreamCaptureMode": fn(*mut c_uint);
     }
     optional {
+        /// `cuDeviceGetUuid_v2(uuid, device)`, since CUDA 11.4; of a MIG
+        /// instance its own.
+        device_get_uuid_v2 = c"cuDeviceGetUuid_v2": fn(*mut CUuuid, CUdevice);
         /// `cuEventElapsedTime_v2(milliseconds, start, end)`, since CUDA 12.8.
         event_elapsed_time_v2 = c"cuEventElapsedTime_v2": fn(*mut f32, CUevent, CUevent);
         /// `cuCtxGetId(context, id)`, since CUDA 12.0.

@@ -32,3 +32,6 @@ pub const CAPTURE_STATUS_NONE: u32 = 0;
 
 /// Event flags: timing on, busy-wait on synchronise.
 pub const EVENT_DEFAULT: u32 = 0;
+
+/// Stream flags: neither waits for the legacy default stream nor holds it up.
+pub const STREAM_NON_BLOCKING: u32 = 1;
