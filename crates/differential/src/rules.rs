@@ -4,14 +4,18 @@
 //!
 //! 1. Each entry makes calls of its own kinds only: nothing that waits,
 //!    initialises or makes a context; events are made when it is installed and
-//!    destroyed when it leaves, and at no other time.
+//!    destroyed when it leaves, and at no other time. A stream is made only
+//!    when it is installed, and destroyed there, unless that call fails or a
+//!    call before it stops the guest.
 //! 2. Before each record its stream was asked about, in the same entry.
 //! 3. Every poll is made in the relaxed mode, and so is the question for a
 //!    function's name. No poll meets a capture.
 //! 4. The thread has its capture mode back.
 //! 5. No more calls than the budget: two records and one read for a span, one
 //!    read more for a gap; two calls for each stream that waits; two exchanges
-//!    for each ring that is polled; one question before each record.
+//!    for each ring that is polled; one question before each record. When it is
+//!    installed, two records to a pair of one ring, each pair asked for once,
+//!    and one pass over them.
 //! 6. A silent guest makes no call. No handle is used that names nothing.
 //! 7. Nothing is asked or recorded on a stream that is known to be another
 //!    context's, nor on a legacy one where those are refused; a default stream
@@ -33,6 +37,9 @@ const RECORD: &str = "cuEventRecord";
 const MODE: &str = "cuThreadExchangeStreamCaptureMode";
 const NAME: &str = "cuFuncGetName";
 const QUERY: &str = "cuEventQuery";
+const POP: &str = "cuCtxPopCurrent_v2";
+const MAKE: &str = "cuStreamCreate";
+const UNMAKE: &str = "cuStreamDestroy_v2";
 /// The handles that mean a default stream.
 const DEFAULT_STREAMS: std::ops::RangeInclusive<u64> = 0..=2;
 /// Those that mean the legacy one.
@@ -77,19 +84,36 @@ impl Entry {
                 (&[NAME], named),
             ]
         };
+        let pops = 1 + usize::from(facts.troubled.is_some_and(|(name, _)| name == POP));
         match self {
-            Entry::Install => vec![
-                (&["cuDeviceGetCount"], 1),
-                (&["cuCtxPushCurrent_v2"], 1),
-                (&["cuCtxPopCurrent_v2"], 1),
-                (&["cuCtxGetId"], 1),
-                (&["cuDriverGetVersion"], 1),
-                // Those of a guest that cannot be made are destroyed at once.
-                (&["cuEventCreate", "cuEventDestroy_v2"], ANY),
-            ],
+            Entry::Install => {
+                let again = usize::from(facts.troubled.is_some());
+                let (pairs, passes) = (facts.pairs, 1 + again);
+                vec![
+                    (&["cuDeviceGetCount"], 1),
+                    (&["cuCtxPushCurrent_v2"], 1),
+                    (&[POP], pops),
+                    (&["cuCtxGetId"], 1),
+                    (&["cuDriverGetVersion"], 1),
+                    // Those of a guest that cannot be made are destroyed at once.
+                    (&["cuEventCreate", "cuEventDestroy_v2"], ANY),
+                    (&["cuCtxGetDevice"], 1),
+                    (&["cuDeviceGetUuid"], 1),
+                    (&["cuDeviceGetUuid_v2"], 1),
+                    (&["cuDeviceGetName"], 1),
+                    (&[MAKE], 1),
+                    (&[UNMAKE], 1),
+                    (&[ASK], 2 * pairs),
+                    (&[RECORD], 2 * pairs),
+                    (&[MODE], 2 + 2 * (pairs + passes) + retry),
+                    (&[QUERY], pairs + passes),
+                    // Each pair twice, and each gap once.
+                    (&READS, 3 * pairs + again),
+                ]
+            }
             Entry::Leave => vec![
                 (&["cuCtxPushCurrent_v2"], 1),
-                (&["cuCtxPopCurrent_v2"], 1),
+                (&[POP], pops),
                 (&["cuCtxGetId"], 1),
                 (&["cuEventDestroy_v2"], ANY),
             ],
@@ -134,6 +158,8 @@ pub(crate) struct Facts {
     pub(crate) foreign: bool,
     /// Legacy streams are refused.
     pub(crate) no_legacy: bool,
+    /// Pairs of events of a ring.
+    pub(crate) pairs: usize,
 }
 
 /// Whether a status is one that a capture causes.
@@ -232,6 +258,13 @@ pub(crate) fn broken(entry: Entry, calls: &[Call], facts: &Facts) -> Vec<String>
     {
         broken.push(format!("capture mode {} became {}", facts.mode, last.mode));
     }
+    let made = |name| {
+        let good = |call: &&Call| call.name == name && call.status.is_success();
+        calls.iter().filter(good).count()
+    };
+    if facts.troubled.is_none() && made(MAKE) != made(UNMAKE) {
+        broken.push(format!("{MAKE} without {UNMAKE}"));
+    }
     if facts.silent && !calls.is_empty() {
         broken.push(format!("a silent guest called {}", calls[0].name));
     }
@@ -246,7 +279,7 @@ pub(crate) fn broken(entry: Entry, calls: &[Call], facts: &Facts) -> Vec<String>
 
 #[cfg(test)]
 mod tests {
-    use super::{ASK, Entry, Facts, MODE, NAME, QUERY, RECORD, Unreadable, broken};
+    use super::{ASK, Entry, Facts, MAKE, MODE, NAME, QUERY, RECORD, UNMAKE, Unreadable, broken};
     use metrale_gpu_sim::control::Call;
     use metrale_gpu_sys::cuda::Status;
 
@@ -359,6 +392,12 @@ mod tests {
         let again = [call(MODE, 2, 0), call(QUERY, 2, 900), call(QUERY, 2, 0)];
         let again = [again.as_slice(), &[call(MODE, 0, 0)]].concat();
         assert_eq!(count(Entry::Harvest, &again, two), 1, "hammers");
+        let (make, unmake) = (call(MAKE, 2, 0), call(UNMAKE, 0, 0));
+        assert_eq!(count(Entry::Install, &[make, unmake], none), 0);
+        assert_eq!(count(Entry::Install, &[call(MAKE, 0, 0)], none), 1);
+        assert_eq!(count(Entry::Install, &[ask, record], none), 2);
+        let pairs = Facts { pairs: 1, ..none };
+        assert_eq!(count(Entry::Install, &twice, pairs), 0);
         let stale = Facts { stale: 2, ..none };
         assert_eq!(count(Entry::BeginLane, &[], stale), 1);
     }

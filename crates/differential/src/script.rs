@@ -91,8 +91,7 @@ pub struct Trouble {
     pub status: u32,
 }
 
-/// Functions that a recorder calls and a [`Trouble`] can meet. Not among them:
-/// `cuCtxPopCurrent_v2`, after whose failure nothing could be put back.
+/// Functions that a recorder calls and a [`Trouble`] can meet.
 pub const TROUBLED: &[&str] = &[
     "cuStreamIsCapturing",
     "cuEventRecord",
@@ -104,8 +103,13 @@ pub const TROUBLED: &[&str] = &[
     "cuFuncGetName",
     "cuEventCreate",
     "cuCtxPushCurrent_v2",
+    "cuCtxPopCurrent_v2",
     "cuCtxGetId",
+    "cuCtxGetDevice",
     "cuDeviceGetCount",
+    "cuDeviceGetUuid",
+    "cuStreamCreate",
+    "cuStreamDestroy_v2",
 ];
 
 /// What an application does, or tells its recorder. Numbers choose among what

@@ -55,6 +55,7 @@ impl Machine {
             stale: control::stale_handle_uses() - before.stale,
             foreign: before.foreign,
             no_legacy: self.setup.refuse_legacy,
+            pairs: usize::from(self.setup.slots),
         };
         let mut wrong = broken(entry, &calls, &facts);
         if let Some(installed) = self.installed.get_mut(place) {

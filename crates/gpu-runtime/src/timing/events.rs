@@ -60,6 +60,16 @@ struct Bracket {
     halted: AtomicBool,
 }
 
+impl Bracket {
+    fn none() -> Self {
+        Self {
+            outer_mode: AtomicU32::new(NO_MODE),
+            since_ns: AtomicU64::new(0),
+            halted: AtomicBool::new(false),
+        }
+    }
+}
+
 impl CudaEvents {
     /// Makes `slots` pairs in `context`, which is current.
     ///
@@ -99,13 +109,27 @@ impl CudaEvents {
             pairs: pairs.collect(),
             watch,
             refuse_legacy,
-            pass: Bracket {
-                outer_mode: AtomicU32::new(NO_MODE),
-                since_ns: AtomicU64::new(0),
-                halted: AtomicBool::new(false),
-            },
+            pass: Bracket::none(),
             driver,
         })
+    }
+
+    /// The pool's first `pairs` pairs under a watch of their own, for as long as
+    /// nobody uses the pool itself.
+    pub(super) fn lend(&self, pairs: usize, watch: Arc<Watch>) -> Self {
+        Self {
+            driver: Arc::clone(&self.driver),
+            context: self.context,
+            pairs: self.pairs.iter().take(pairs).copied().collect(),
+            watch,
+            refuse_legacy: self.refuse_legacy,
+            pass: Bracket::none(),
+        }
+    }
+
+    /// How many pairs there are.
+    pub(super) fn len(&self) -> usize {
+        self.pairs.len()
     }
 
     /// Destroys the events.

@@ -60,7 +60,13 @@ impl Watch {
     }
 
     pub(super) fn is_quarantined(&self) -> bool {
-        self.cause.load(Ordering::Relaxed) != 0
+        self.cause().is_some()
+    }
+
+    /// The status that stopped the recorder.
+    pub(super) fn cause(&self) -> Option<Status> {
+        let cause = self.cause.load(Ordering::Relaxed);
+        (cause != 0).then_some(Status(cause))
     }
 
     /// Stops the recorder; the first cause is kept.
@@ -87,9 +93,8 @@ impl Watch {
     }
 
     pub(super) fn health(&self, names_lost: u64) -> Health {
-        let cause = self.cause.load(Ordering::Relaxed);
         Health {
-            quarantined: (cause != 0).then_some(Status(cause)),
+            quarantined: self.cause(),
             polls_refused: self.pace.refused.get(),
             slow_polls: self.pace.slow_polls.get(),
             polling_stops: self.pace.stops.get(),

@@ -4,11 +4,13 @@
 
 use super::error::InstallError;
 use super::events::CudaEvents;
+use super::gpu::Gpu;
 use super::harvester::{DEFAULT_INTERVAL, Harvest, Harvester};
 use super::health::Watch;
 use super::names::Names;
 use super::pace::Pace;
 use super::recorder::{Recorder, RecorderConfig, Shared};
+use super::{floor, gpu};
 use metrale_gpu_sys::cuda::{CUcontext, Driver};
 use metrale_telemetry::Telemetry;
 use metrale_telemetry::kernel::SpanRing;
@@ -22,6 +24,15 @@ pub(super) struct Making {
     config: RecorderConfig,
     #[cfg(feature = "cudarc")]
     pub(super) owner: Option<Arc<cudarc::driver::CudaContext>>,
+}
+
+/// What is made, and found, while the context is current.
+struct Made {
+    watch: Arc<Watch>,
+    lanes: CudaEvents,
+    kernels: CudaEvents,
+    context_id: Option<u64>,
+    gpu: Gpu,
 }
 
 impl Making {
@@ -53,13 +64,18 @@ impl Making {
 
     /// # Safety
     /// The context is live, and stays so until the recorder is closed.
-    pub(super) unsafe fn finish(self) -> Result<Recorder, InstallError> {
+    pub(super) unsafe fn finish(mut self) -> Result<Recorder, InstallError> {
         push(&self.driver, self.context)?;
         // SAFETY: the context is live, and was just made current.
-        let pools = unsafe { self.pools() };
+        let made = unsafe { self.in_context() };
         pop(&self.driver);
-        let (watch, lanes, kernels) = pools?;
-        let context_id = context_id(&self.driver, self.context);
+        let Made {
+            watch,
+            lanes,
+            kernels,
+            context_id,
+            gpu,
+        } = made?;
         let Self {
             driver,
             context,
@@ -82,6 +98,7 @@ impl Making {
             kernels: ring(kernels, config.kernel_slots).build(),
             names: Names::new(),
             label: config.label,
+            gpu,
             #[cfg(feature = "cudarc")]
             _owner: self.owner,
         });
@@ -99,6 +116,31 @@ impl Making {
             }
         }
         Ok(recorder)
+    }
+
+    /// # Safety
+    /// The context is live and current on this thread.
+    unsafe fn in_context(&mut self) -> Result<Made, InstallError> {
+        // SAFETY: promised by the caller.
+        let (watch, lanes, kernels) = unsafe { self.pools() }?;
+        let context_id = context_id(&self.driver, self.context);
+        let mut gpu = gpu::of_current_context(&self.driver);
+        if let Some(given) = self.config.gpu.take() {
+            gpu.id = given;
+        }
+        // Last: what stops the recorder is followed by no other call but those
+        // that give the thread back what it had.
+        if self.config.measure_floor {
+            let floor = floor::measure(&kernels, self.config.clock);
+            self.telemetry.set_floor(floor);
+        }
+        Ok(Made {
+            watch,
+            lanes,
+            kernels,
+            context_id,
+            gpu,
+        })
     }
 
     /// # Safety
@@ -149,9 +191,15 @@ pub(super) fn context_id(driver: &Driver, context: u64) -> Option<u64> {
     status.is_success().then_some(id)
 }
 
-/// Undoes [`push`].
+/// Undoes [`push`]. A driver that answers with an error and gives no context
+/// popped none: it is asked once more, as the thread is the application's.
 pub(super) fn pop(driver: &Driver) {
-    let mut context: CUcontext = std::ptr::null_mut();
-    // SAFETY: the pointer is to a live handle.
-    let _ = unsafe { (driver.api().ctx_pop_current)(&raw mut context) };
+    for _ in 0..2 {
+        let mut context: CUcontext = std::ptr::null_mut();
+        // SAFETY: the pointer is to a live handle.
+        let status = unsafe { (driver.api().ctx_pop_current)(&raw mut context) };
+        if status.is_success() || !context.is_null() {
+            return;
+        }
+    }
 }

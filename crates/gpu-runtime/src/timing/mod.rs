@@ -9,6 +9,8 @@ mod demangle;
 mod elapsed;
 mod error;
 mod events;
+mod floor;
+mod gpu;
 mod guards;
 mod handles;
 mod harvester;

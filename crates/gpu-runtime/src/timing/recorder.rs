@@ -3,6 +3,7 @@
 
 use super::error::InstallError;
 use super::events::CudaEvents;
+use super::gpu::Gpu;
 use super::guards::StepGuard;
 use super::handles::{KernelRef, StreamRef};
 use super::harvester::{Harvest, Harvester};
@@ -56,6 +57,14 @@ pub struct RecorderConfig {
     pub clock: Clock,
     /// Tells recorders of one process apart.
     pub label: String,
+    /// What [`Recorder::gpu`] says; `None`: the driver is asked.
+    pub gpu: Option<String>,
+    /// Measures, when the recorder is made, what an empty span reads and what
+    /// measuring costs here: [`Telemetry::floor`]. That makes a stream of our
+    /// own, records 32 pairs of events on it, asks for them at most 10,000 times
+    /// in at most 50 ms, and destroys the stream; it never waits for the GPU.
+    /// Make the recorder before any capture, as for the events.
+    pub measure_floor: bool,
 }
 
 impl Default for RecorderConfig {
@@ -68,6 +77,8 @@ impl Default for RecorderConfig {
             reclaim_after: Duration::from_secs(60),
             clock: monotonic_ns,
             label: "0".to_owned(),
+            gpu: None,
+            measure_floor: true,
         }
     }
 }
@@ -85,6 +96,7 @@ pub(super) struct Shared {
     pub(super) kernels: SpanRing<CudaEvents>,
     pub(super) names: Names,
     pub(super) label: String,
+    pub(super) gpu: Gpu,
     /// Keeps the context of a cudarc recorder alive.
     #[cfg(feature = "cudarc")]
     pub(super) _owner: Option<Arc<cudarc::driver::CudaContext>>,
@@ -227,6 +239,21 @@ impl Recorder {
     #[must_use]
     pub fn label(&self) -> &str {
         &self.shared.label
+    }
+
+    /// The GPU: `GPU-` and its UUID, as in
+    /// `GPU-00112233-4455-6677-8899-aabbccddeeff`, or `MIG-` and the UUID of an
+    /// instance; `unknown` where the driver does not tell; or what
+    /// [`RecorderConfig::gpu`] says.
+    #[must_use]
+    pub fn gpu(&self) -> &str {
+        &self.shared.gpu.id
+    }
+
+    /// The GPU's model, as the driver names it.
+    #[must_use]
+    pub fn gpu_name(&self) -> Option<&str> {
+        self.shared.gpu.name.as_deref()
     }
 
     /// Whether the recorder may call the driver, and what it met there.

@@ -151,3 +151,53 @@ fn trouble_on_one_gpu_is_not_the_others() {
     first.recorder.close();
     second.recorder.close();
 }
+
+/// The simulator's UUIDs are its name and the device's number.
+#[test]
+fn each_gpu_is_known_by_its_uuid() {
+    let (_app, first, second) = two();
+    let gpus = [&first, &second].map(|gpu| gpu.recorder.gpu());
+    assert_eq!(
+        gpus,
+        [
+            "GPU-6d657472-616c-652d-7369-6d2d00000000",
+            "GPU-6d657472-616c-652d-7369-6d2d00000001"
+        ]
+    );
+    assert_eq!(first.recorder.gpu_name(), Some("metrale simulated GPU"));
+}
+
+#[test]
+fn an_instance_has_a_name_of_its_own_where_the_driver_tells_it() {
+    const WHOLE: &str = "GPU-6d657472-616c-652d-7369-6d2d00000000";
+    const INSTANCE: &str = "MIG-6d657472-616c-652d-6d69-672d00000000";
+    const EITHER: &str = "GPU-6d657472-616c-652d-6d69-672d00000000";
+    let unsupported = Status::ERROR_NOT_SUPPORTED;
+    let app = App::new();
+    control::set_mig(true);
+    assert_eq!(app.recorder().gpu(), INSTANCE);
+    control::hide_symbol("cuDeviceGetUuid_v2").unwrap();
+    assert_eq!(app.recorder().gpu(), WHOLE);
+    control::hide_newer_than(13_000);
+    for (call, gpu) in [
+        ("cuDeviceGetUuid_v2", WHOLE),
+        ("cuDeviceGetUuid", EITHER),
+        ("cuDeviceGetName", INSTANCE),
+        ("cuCtxGetDevice", "unknown"),
+    ] {
+        fail_some(call, unsupported, 0, 1);
+        let recorder = app.recorder();
+        assert_eq!(recorder.gpu(), gpu, "{call}");
+        let is_named = call.contains("Uuid");
+        assert_eq!(recorder.gpu_name().is_some(), is_named, "{call}");
+    }
+    for call in ["cuDeviceGetUuid", "cuDeviceGetUuid_v2"] {
+        fail_some(call, unsupported, 0, 1);
+    }
+    assert_eq!(app.recorder().gpu(), "unknown");
+    let given = RecorderConfig {
+        gpu: Some("rack 3, left".to_owned()),
+        ..config()
+    };
+    assert_eq!(app.try_recorder(given).unwrap().gpu(), "rack 3, left");
+}

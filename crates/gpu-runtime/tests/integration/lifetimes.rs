@@ -91,9 +91,11 @@ fn no_event_comes_or_goes_in_steady_state_and_no_context_is_touched() {
         "cuEventCreate",
         "cuEventDestroy_v2",
         "cuEventRecordWithFlags",
+        "cuStreamCreate",
+        "cuStreamDestroy_v2",
     ];
-    let before = once.map(calls);
     let exec = app.graph_exec(1_000);
+    let before = once.map(calls);
     let graph = recorder.graph("decode");
     for _ in 0..1_000 {
         let step = recorder.step();
@@ -123,12 +125,35 @@ fn making_and_closing_leave_the_threads_context_as_it_was() {
     for own in [second, app.context, 0] {
         assert!(cu!("cuCtxSetCurrent", own => u64).is_success());
         let before = current();
-        let recorder = app.recorder();
+        let measuring = RecorderConfig {
+            measure_floor: true,
+            ..config()
+        };
+        let recorder = app.try_recorder(measuring).unwrap();
         assert_eq!(current(), before);
         recorder.close();
         assert_eq!(current(), before);
     }
     assert_eq!(calls("cuEventCreate"), calls("cuEventDestroy_v2"));
+}
+
+/// A pop that did nothing is tried again; one that cannot be done is left.
+#[test]
+fn the_threads_context_comes_back_where_a_pop_fails() {
+    let app = App::new();
+    let mut second = 0u64;
+    let made = cu!("cuCtxCreate_v2", &raw mut second => *mut u64, 0 => u32, 0 => i32);
+    assert!(made.is_success());
+    super::rig::fail_some("cuCtxPopCurrent_v2", Status::ERROR_UNKNOWN, 0, 1);
+    let recorder = app.recorder();
+    assert_eq!(current(), second);
+    super::rig::fail_some("cuCtxPopCurrent_v2", Status::ERROR_UNKNOWN, 0, 1);
+    recorder.close();
+    assert_eq!(current(), second);
+    let before = calls("cuCtxPopCurrent_v2");
+    super::rig::fail_some("cuCtxPopCurrent_v2", Status::ERROR_UNKNOWN, 0, 9);
+    drop(app.recorder());
+    assert_eq!(calls("cuCtxPopCurrent_v2") - before, 2);
 }
 
 /// A reset gives the context's handle to another one; its events are gone.

@@ -8,6 +8,7 @@ mod devices;
 mod docs;
 mod drivers;
 mod errors;
+mod floor;
 mod installed;
 mod libraries;
 mod lifetimes;

@@ -7,8 +7,8 @@ use metrale_gpu_runtime::timing::{
     DriverError, Harvest, InstallError, Recorder, RecorderConfig, Status,
 };
 use metrale_gpu_sim::control;
-use metrale_telemetry::Step;
 use metrale_telemetry::kernel::{LANE_DECODE, SpanToken};
+use metrale_telemetry::{Floor, Step};
 use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -269,7 +269,14 @@ fn installation_and_close() {
         );
         drop(_app);
         // What says nothing about the recorder does not stop it.
-        for call in ["cuCtxGetId", "cuCtxPopCurrent_v2"] {
+        for call in [
+            "cuCtxGetDevice",
+            "cuDeviceGetUuid",
+            "cuDeviceGetUuid_v2",
+            "cuDeviceGetName",
+            "cuCtxGetId",
+            "cuCtxPopCurrent_v2",
+        ] {
             let (recorder, _app) = made(call);
             recorder.unwrap().close();
         }
@@ -282,6 +289,63 @@ fn installation_and_close() {
             calls("cuEventCreate"),
             "all are tried"
         );
+    }
+}
+
+/// Whatever call of it fails, a recorder is made, and only what stops any
+/// recorder stops this one: the application's next call sees its own error.
+#[test]
+fn measuring_the_floor() {
+    for status in every_status() {
+        let is_wait = meaning(status) == Wait;
+        // The first calls, those of the second pair's end, those of the pass.
+        for (call, skip, is_known) in [
+            ("cuThreadExchangeStreamCaptureMode", 0, false),
+            ("cuThreadExchangeStreamCaptureMode", 1, false),
+            ("cuStreamCreate", 0, false),
+            ("cuStreamIsCapturing", 0, false),
+            ("cuStreamIsCapturing", 3, false),
+            ("cuEventRecord", 0, false),
+            ("cuEventRecord", 3, false),
+            ("cuEventQuery", 1, is_wait),
+            ("cuEventElapsedTime_v2", 1, is_wait),
+            ("cuEventQuery", 32, is_wait),
+            ("cuEventElapsedTime_v2", 32, is_wait),
+            // The read of a gap.
+            (
+                "cuEventElapsedTime_v2",
+                34,
+                matches!(meaning(status), Wait | Drop),
+            ),
+            ("cuStreamDestroy_v2", 0, false),
+        ] {
+            let app = App::new();
+            let before = calls("cuStreamCreate");
+            fail_some(call, status, skip, 1);
+            let config = RecorderConfig {
+                measure_floor: true,
+                ..config()
+            };
+            let recorder = app.try_recorder(config).unwrap();
+            control::clear_faults();
+            let met = format!("{status} {call} {skip}");
+            let floor = recorder.telemetry().floor();
+            assert_eq!(floor != Floor::default(), is_known, "{met}");
+            let quarantined = (meaning(status) == Quarantine).then_some(status);
+            assert_eq!(recorder.health().quarantined, quarantined, "{met}");
+            assert_eq!(recorder.health().polls_refused, 0, "{met}");
+            // The stream is taken back, but where no call may be made.
+            let made = u64::from(calls("cuStreamCreate") > before && call != "cuStreamCreate");
+            let is_stopped = quarantined.is_some() && call != "cuStreamDestroy_v2";
+            let destroyed = if is_stopped { 0 } else { made };
+            assert_eq!(calls("cuStreamDestroy_v2"), destroyed, "{met}");
+            let case = Case {
+                app,
+                recorder,
+                status,
+            };
+            case.check(quarantined.is_some());
+        }
     }
 }
 
