@@ -100,8 +100,8 @@ pub(super) const ALL: &[Mistake] = &[
         edits: &[
             edit(
                 PASS,
-                "        let gap_ns = self.gaps.then(",
-                "        self.ring.slots[index].settle(lap, true);\n        let gap_ns = self.gaps.then(",
+                "        let gap_ns = match self.gaps {",
+                "        self.ring.slots[index].settle(lap, true);\n        let gap_ns = match self.gaps {",
             ),
             edit(
                 PASS,

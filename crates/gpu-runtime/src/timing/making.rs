@@ -13,7 +13,7 @@ use super::recorder::{Recorder, RecorderConfig, Shared};
 use super::{floor, gpu};
 use metrale_gpu_sys::cuda::{CUcontext, Driver};
 use metrale_telemetry::Telemetry;
-use metrale_telemetry::kernel::SpanRing;
+use metrale_telemetry::kernel::{Gaps, SpanRing};
 use std::sync::Arc;
 
 /// A recorder whose configuration is checked.
@@ -94,7 +94,7 @@ impl Making {
             context,
             context_id,
             watch,
-            lanes: ring(lanes, config.lane_slots).gaps(true).build(),
+            lanes: ring(lanes, config.lane_slots).gaps(Gaps::EverySpan).build(),
             kernels: ring(kernels, config.kernel_slots).build(),
             names: Names::new(),
             label: config.label,

@@ -6,6 +6,7 @@
 //! [`EventOps`] behind it records and reads them.
 
 mod estimates;
+mod gaps;
 mod instruments;
 #[cfg(feature = "nvtx")]
 mod lane_ranges;
@@ -23,6 +24,7 @@ mod token;
 pub use estimates::{
     ENOUGH_STEPS, Estimate, EstimateLosses, KernelEstimate, LaneEstimate, StandardError, Together,
 };
+pub use gaps::Gaps;
 pub use instruments::{KernelInstruments, KernelTime};
 #[cfg(feature = "nvtx")]
 pub use lane_ranges::{nvtx_pop, nvtx_push_lane};

@@ -7,6 +7,7 @@
 //! a span of a 65th is not asked about, and the next pass starts there, so
 //! that every stream gets its turn.
 
+use super::gaps::{Gaps, Last, Previous};
 use super::ops::{EventOps, SpanPoll};
 use super::ring::SpanRing;
 use super::sink::{Landed, SpanSink};
@@ -15,8 +16,6 @@ use crate::sync::{Ordering, try_lock};
 
 /// Streams a pass tells apart.
 const STREAMS: usize = 64;
-/// Streams whose last landed span is remembered for gaps.
-const GAP_STREAMS: usize = 8;
 
 /// What passes keep from one to the next. Its lock makes a pass exclusive.
 pub(super) struct Pass {
@@ -73,7 +72,10 @@ impl<E: EventOps> SpanRing<E> {
             sink,
             bracket: Bracket::new(&self.ops),
             pass,
-            gaps: self.options.gaps && resume.is_none(),
+            gaps: match resume {
+                None => self.options.gaps,
+                Some(_) => Gaps::Off,
+            },
             now_ns: None,
             left: head,
             landed: 0,
@@ -95,7 +97,7 @@ struct Visitor<'a, E: EventOps, S: ?Sized> {
     sink: &'a S,
     bracket: Bracket<'a, E>,
     pass: &'a mut Pass,
-    gaps: bool,
+    gaps: Gaps,
     /// The clock, read at most once.
     now_ns: Option<u64>,
     /// The oldest ticket whose span is not over.
@@ -176,7 +178,10 @@ impl<E: EventOps, S: SpanSink + ?Sized> Visitor<'_, E, S> {
     }
 
     fn land(&mut self, index: usize, lap: u64, filed: &Filed, ns: u64) {
-        let gap_ns = self.gaps.then(|| self.gap(index, filed)).flatten();
+        let gap_ns = match self.gaps {
+            Gaps::Off => None,
+            rule => self.gap(rule, index, lap, filed),
+        };
         self.sink.landed(Landed {
             key: filed.key,
             tag: filed.tag,
@@ -186,26 +191,21 @@ impl<E: EventOps, S: SpanSink + ?Sized> Visitor<'_, E, S> {
         self.ring.slots[index].settle(lap, true);
         self.ring.counts.landed.add(1);
         self.landed += 1;
-        if self.gaps {
-            let last = Last {
-                stream: filed.stream,
-                slot: index,
-                lap,
-                losses: filed.losses,
-            };
-            self.pass.previous.set(last);
-        }
     }
 
-    /// From the end of the span before on this stream, if no span between the
-    /// two was lost and the one before still has its events.
-    fn gap(&self, index: usize, filed: &Filed) -> Option<u64> {
-        let last = self.pass.previous.get(filed.stream)?;
-        if last.losses != filed.losses || last.slot == index {
-            return None;
-        }
-        let slot = &self.ring.slots[last.slot];
-        slot.while_landed(last.lap, || self.ring.ops.gap(last.slot, index))
+    /// From the end of the span before on this stream, if that still has its
+    /// events.
+    fn gap(&mut self, rule: Gaps, index: usize, lap: u64, filed: &Filed) -> Option<u64> {
+        let span = Last {
+            stream: filed.stream,
+            tag: filed.tag,
+            losses: filed.losses,
+            slot: index,
+            lap,
+        };
+        let before = self.pass.previous.follow(rule, span)?;
+        let slot = &self.ring.slots[before.slot];
+        slot.while_landed(before.lap, || self.ring.ops.gap(before.slot, index))
     }
 }
 
@@ -292,57 +292,5 @@ impl Streams {
         });
         self.waiting += usize::from(waits);
         self.seen[at] = (stream, waits);
-    }
-}
-
-/// The last span that landed on a stream.
-#[derive(Clone, Copy)]
-struct Last {
-    stream: u64,
-    slot: usize,
-    lap: u64,
-    losses: u64,
-}
-
-struct Previous {
-    last: [Option<Last>; GAP_STREAMS],
-    next: usize,
-}
-
-impl Previous {
-    fn new() -> Self {
-        Self {
-            last: [None; GAP_STREAMS],
-            next: 0,
-        }
-    }
-
-    #[inline]
-    fn clear(&mut self) {
-        self.last = [None; GAP_STREAMS];
-    }
-
-    fn place(&self, stream: u64) -> Option<usize> {
-        self.last
-            .iter()
-            .position(|last| last.is_some_and(|last| last.stream == stream))
-    }
-
-    fn get(&self, stream: u64) -> Option<Last> {
-        self.place(stream).and_then(|place| self.last[place])
-    }
-
-    fn set(&mut self, last: Last) {
-        let place = self.place(last.stream).unwrap_or_else(|| {
-            self.next = (self.next + 1) % GAP_STREAMS;
-            self.next
-        });
-        self.last[place] = Some(last);
-    }
-
-    fn forget(&mut self, stream: u64) {
-        if let Some(place) = self.place(stream) {
-            self.last[place] = None;
-        }
     }
 }

@@ -13,6 +13,7 @@
 //!
 //! What may happen to one slot is in the [`slot`](super::slot) module.
 
+use super::gaps::Gaps;
 use super::instruments::KernelInstruments;
 use super::ledger::Ledger;
 use super::ops::{Edge, EventOps};
@@ -58,7 +59,7 @@ pub(super) struct Counts {
 pub(super) struct Options {
     pub(super) reclaim_after_ns: Option<u64>,
     pub(super) clock: Clock,
-    pub(super) gaps: bool,
+    pub(super) gaps: Gaps,
 }
 
 /// Options of a ring; see [`SpanRing::builder`].
@@ -83,9 +84,9 @@ impl<E: EventOps> SpanRingBuilder<E> {
         self
     }
 
-    /// Reads the gap between neighbouring spans of a stream.
-    pub fn gaps(mut self, read: bool) -> Self {
-        self.options.gaps = read;
+    /// Between which spans the gap is read; between none by default.
+    pub fn gaps(mut self, gaps: Gaps) -> Self {
+        self.options.gaps = gaps;
         self
     }
 
@@ -131,7 +132,7 @@ impl<E: EventOps> SpanRing<E> {
         let options = Options {
             reclaim_after_ns: None,
             clock: monotonic_ns,
-            gaps: false,
+            gaps: Gaps::Off,
         };
         SpanRingBuilder {
             ops,

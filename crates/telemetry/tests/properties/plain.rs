@@ -3,7 +3,7 @@
 //! of the design, without a thread in sight.
 
 use crate::source::{Event, REFUSED, gap_ns};
-use metrale_telemetry::kernel::{Edge, Landed, Ledger, SpanKey, SpanPoll, SpanTag};
+use metrale_telemetry::kernel::{Edge, Gaps, Landed, Ledger, SpanKey, SpanPoll, SpanTag};
 use std::collections::HashMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +32,9 @@ pub(crate) struct Plain {
     turns: usize,
     ids: u64,
     reclaim_after_ns: Option<u64>,
-    /// The last span that landed on a stream: slot, id and losses.
-    previous: HashMap<u64, (usize, u64, u64)>,
+    gaps: Gaps,
+    /// The last span that landed on a stream, and its slot.
+    previous: HashMap<u64, (usize, Span)>,
     ledger: Ledger,
     events: Vec<Event>,
     now_ns: u64,
@@ -41,13 +42,14 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
-    pub(crate) fn new(slots: usize, reclaim_after_ns: Option<u64>) -> Self {
+    pub(crate) fn new(slots: usize, reclaim_after_ns: Option<u64>, gaps: Gaps) -> Self {
         Self {
             slots: vec![None; slots],
             answers: vec![SpanPoll::Pending; slots],
             turns: 0,
             ids: 0,
             reclaim_after_ns,
+            gaps,
             previous: HashMap::new(),
             ledger: Ledger::default(),
             events: Vec::new(),
@@ -236,18 +238,27 @@ impl Plain {
                 }));
                 self.stage(slot, Stage::Landed);
                 self.ledger.landed += 1;
-                self.previous.insert(stream, (slot, span.id, span.losses));
+                self.previous.insert(stream, (slot, *span));
             }
         }
         answer
     }
 
-    /// Known if the span before on this stream is known, nothing was lost since
-    /// it began, and its slot's events are still its own.
+    /// Known if the span before on this stream is known and one that the rule
+    /// pairs with this one, nothing was lost since it began, and its slot's
+    /// events are still its own.
     fn gap(&mut self, slot: usize, span: &Span, stream: u64) -> Option<u64> {
-        let &(prev, id, losses) = self.previous.get(&stream)?;
-        let still = self.slots[prev].is_some_and(|s| s.id == id && s.stage == Stage::Landed);
-        if losses != span.losses || !still {
+        let (prev, before) = *self.previous.get(&stream)?;
+        let pairs = match (self.gaps, before.tag, span.tag) {
+            (Gaps::Off, ..) => false,
+            (Gaps::EverySpan, ..) => true,
+            (Gaps::WithinStep, before, tag) if before.armed && tag.armed => {
+                matches!((before.step, tag.step), (Some(one), Some(other)) if one == other)
+            }
+            (Gaps::WithinStep, ..) => false,
+        };
+        let still = self.slots[prev].is_some_and(|s| s.id == before.id && s.stage == Stage::Landed);
+        if !pairs || before.losses != span.losses || !still {
             return None;
         }
         self.events.push(Event::Gap(prev, slot));

@@ -4,7 +4,7 @@
 
 use crate::plain::Plain;
 use crate::source::{REFUSED, Source, clock, clock_reads, set_clock};
-use metrale_telemetry::kernel::{SpanKey, SpanPoll, SpanRing, SpanTag, SpanToken};
+use metrale_telemetry::kernel::{Gaps, SpanKey, SpanPoll, SpanRing, SpanTag, SpanToken};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -54,11 +54,15 @@ fn name() -> impl Strategy<Value = Name> {
     ]
 }
 
+fn gaps() -> impl Strategy<Value = Gaps> {
+    prop_oneof![1 => Just(Gaps::Off), 4 => Just(Gaps::EverySpan), 4 => Just(Gaps::WithinStep)]
+}
+
 fn call() -> impl Strategy<Value = Call> {
     let tag = (
         any::<bool>(),
         prop::option::of(0..3usize),
-        prop::option::of(0..9u64),
+        prop::option::of(0..3u64),
     )
         .prop_map(|(armed, lane, step)| SpanTag { armed, lane, step });
     let answer = prop_oneof![
@@ -90,13 +94,13 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(slots: usize, reclaim_after_ns: Option<u64>) -> Self {
+    fn new(slots: usize, reclaim_after_ns: Option<u64>, gaps: Gaps) -> Self {
         let other = SpanRing::new(Source::new(1), 1);
         let tag = SpanTag::default();
         let foreign = other.begin_into(SpanKey::Lane(0), tag, 1, other.ops());
         let builder = SpanRing::builder(Source::new(slots), slots)
             .clock(clock)
-            .gaps(true);
+            .gaps(gaps);
         let ring = match reclaim_after_ns {
             Some(after_ns) => builder.reclaim_after(Duration::from_nanos(after_ns)),
             None => builder,
@@ -105,7 +109,7 @@ impl Pair {
         clock_reads();
         Self {
             ring: ring.build(),
-            plain: Plain::new(slots, reclaim_after_ns),
+            plain: Plain::new(slots, reclaim_after_ns, gaps),
             issued: Vec::new(),
             foreign: foreign.expect("a new ring has a free slot"),
             now_ns: 0,
@@ -203,9 +207,10 @@ proptest! {
     fn a_ring_does_what_a_vector_of_slots_does(
         slots in 1..6usize,
         reclaim_after_ns in prop::option::of(0..60u64),
+        gaps in gaps(),
         calls in prop::collection::vec(call(), 1..150),
     ) {
-        let mut pair = Pair::new(slots, reclaim_after_ns);
+        let mut pair = Pair::new(slots, reclaim_after_ns, gaps);
         for call in &calls {
             pair.make(call)?;
         }
