@@ -58,6 +58,8 @@ const RANK_SHIFT: u32 = 52 - SCHEMA;
 /// What turns exponent and rank into a bucket: exponent bias, and the 252
 /// ranks between 1 ns and the end of the first bucket (see `bucket_index`).
 const ORIGIN: u64 = (1023 << SCHEMA) + 252;
+/// Values under this are in the first bucket, whatever their rank.
+const FIRST_NS: u64 = 239;
 
 /// Per cell of the mantissa: an addend that carries into the rank exactly when
 /// the mantissa lies above the cell's bound.
@@ -92,12 +94,26 @@ const fn addends() -> [u64; 64] {
 #[inline]
 #[must_use]
 pub fn bucket_index(ns: u64) -> usize {
-    // Values of 2^53 and more would round here; they are far above 128 s.
-    let bits = (ns as f64).to_bits();
+    match inner_index(ns) {
+        Some(index) => index,
+        None if ns < FIRST_NS => 0,
+        None => BUCKETS - 1,
+    }
+}
+
+/// The bucket of a value, where that is neither the last one nor the first for
+/// a value so small that its rank is below the origin. One comparison covers
+/// both ends, and the bound of an array of `BUCKETS`.
+#[inline]
+pub(super) fn inner_index(ns: u64) -> Option<usize> {
+    // Values of 2^53 and more would round here; they are far above 128 s. From
+    // 2^63 on the sign is set, which makes the rank greater than any bound.
+    let bits = (ns as i64 as f64).to_bits();
     let cell = (bits >> (RANK_SHIFT - 1)) & 63;
     let rank = bits.wrapping_add(ADDENDS[cell as usize]) >> RANK_SHIFT;
-    // Below the origin (0 to 238 ns) the difference is negative.
-    (rank as i64 - ORIGIN as i64).clamp(0, BUCKETS as i64 - 1) as usize
+    // Below the origin (0 to 233 ns) the difference wraps.
+    let index = rank.wrapping_sub(ORIGIN);
+    (index < BUCKETS as u64 - 1).then_some(index as usize)
 }
 
 /// Upper bound of a bucket in nanoseconds, rounded down to a whole one: the

@@ -3,7 +3,7 @@
 //! one relaxed read-modify-write to an observation, and snapshots that are
 //! never torn (count = sum of the buckets, sum = sum of the values).
 
-use super::buckets::{BUCKETS, bucket_index, bucket_upper_ns};
+use super::buckets::{BUCKETS, bucket_index, bucket_upper_ns, inner_index};
 use super::packed::PackedCells;
 use crate::sync::const_fn;
 use serde::{Deserialize, Serialize};
@@ -27,11 +27,10 @@ impl NanosHistogram {
     /// Adds one duration in nanoseconds. Never allocates, waits or locks.
     #[inline]
     pub fn observe(&self, ns: u64) {
-        let index = bucket_index(ns);
-        if index == BUCKETS - 1 {
-            self.cells.add_wide(index, ns);
-        } else {
-            self.cells.add(index, ns);
+        match inner_index(ns) {
+            Some(index) => self.cells.add(index, ns),
+            None if bucket_index(ns) == 0 => self.cells.add(0, ns),
+            None => self.cells.add_wide(BUCKETS - 1, ns),
         }
     }
 
@@ -113,7 +112,8 @@ impl HistogramSnapshot {
     /// How many durations.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.buckets.iter().map(|bucket| bucket.count).sum()
+        let counts = self.buckets.iter().map(|bucket| bucket.count);
+        counts.fold(0, u64::wrapping_add)
     }
 
     /// Sum of the durations in nanoseconds.
@@ -133,12 +133,15 @@ impl HistogramSnapshot {
         if !(0.0..=1.0).contains(&q) {
             return None;
         }
-        let rank = (q * self.count() as f64).ceil().max(1.0) as u64;
-        let mut seen = 0;
+        // Wide enough for any snapshot that somebody may have written by hand.
+        let rank = (q * self.count() as f64).ceil().max(1.0) as u128;
+        let mut seen = 0u128;
         for bucket in &self.buckets {
-            seen += bucket.count;
+            seen += u128::from(bucket.count);
             if seen >= rank {
-                return Some((bucket.sum_ns + bucket.count / 2) / bucket.count);
+                let half = u128::from(bucket.count) / 2;
+                let mean = (u128::from(bucket.sum_ns) + half) / u128::from(bucket.count);
+                return u64::try_from(mean).ok();
             }
         }
         None
@@ -153,8 +156,9 @@ impl HistogramSnapshot {
                 .binary_search_by_key(&theirs.index, |ours| ours.index)
             {
                 Ok(at) => {
-                    self.buckets[at].count += theirs.count;
-                    self.buckets[at].sum_ns = self.buckets[at].sum_ns.wrapping_add(theirs.sum_ns);
+                    let ours = &mut self.buckets[at];
+                    ours.count = ours.count.wrapping_add(theirs.count);
+                    ours.sum_ns = ours.sum_ns.wrapping_add(theirs.sum_ns);
                 }
                 Err(at) => self.buckets.insert(at, *theirs),
             }

@@ -6,10 +6,12 @@
 mod buckets;
 mod histogram;
 mod packed;
+mod wider;
 
 pub use buckets::{BUCKETS, SCHEMA, bucket_index, bucket_upper_ns};
 pub use histogram::{Bucket, HistogramSnapshot, NanosHistogram};
 pub use packed::PackedCells;
+pub use wider::{CLASSIC_BOUNDS, NativeBuckets, ZERO_THRESHOLD};
 
 use crate::sync::Ordering;
 use crate::sync::relaxed::AtomicU64;
