@@ -38,27 +38,34 @@ pub(crate) struct Device {
     context: Arc<CudaContext>,
 }
 
+/// The context of the CUDA device `ordinal`, and its recorder.
+pub(crate) fn install(
+    ordinal: usize,
+    telemetry: &'static Telemetry,
+) -> Result<(Arc<CudaContext>, Recorder), PlayError> {
+    let context = CudaContext::new(ordinal)?;
+    // SAFETY: no memory is shared between streams here; cudarc's events
+    // would only add waits that the recorded program did not have.
+    unsafe { context.disable_event_tracking() };
+    let config = RecorderConfig {
+        harvest: Harvest::Explicit,
+        // One clock for host and GPU: a poll takes no time on a simulator.
+        clock: clock_ns,
+        label: ordinal.to_string(),
+        ..RecorderConfig::default()
+    };
+    let recorder = Recorder::new(&context, telemetry, config)?;
+    Ok((context, recorder))
+}
+
 impl Device {
-    /// Device number `number` of `plan`, on the CUDA device `ordinal`.
+    /// Device number `number` of `plan`, which [`install`] made. The recorder
+    /// comes before any capture.
     pub(crate) fn new(
         plan: &Plan,
         number: u32,
-        ordinal: usize,
-        telemetry: &'static Telemetry,
+        (context, recorder): (Arc<CudaContext>, Recorder),
     ) -> Result<Self, PlayError> {
-        let context = CudaContext::new(ordinal)?;
-        // SAFETY: no memory is shared between streams here; cudarc's events
-        // would only add waits that the recorded program did not have.
-        unsafe { context.disable_event_tracking() };
-        // The recorder comes before any capture.
-        let config = RecorderConfig {
-            harvest: Harvest::Explicit,
-            // One clock for host and GPU: a poll takes no time on a simulator.
-            clock: clock_ns,
-            label: ordinal.to_string(),
-            ..RecorderConfig::default()
-        };
-        let recorder = Recorder::new(&context, telemetry, config)?;
         let module = context.load_module(Ptx::from_src(ptx::module(plan.kernels.len())))?;
         let functions = (0..plan.kernels.len())
             .map(|kernel| module.load_function(&ptx::entry(kernel)))

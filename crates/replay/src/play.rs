@@ -2,12 +2,14 @@
 //! Runs a plan as a serving loop would, with a recorder at work, and reports
 //! what the recorder saw.
 
+use std::collections::BTreeMap;
+
 use cudarc::driver::{DriverError, result};
 use metrale_gpu_runtime::timing::InstallError;
 use metrale_telemetry::kernel::Ledger;
 use metrale_telemetry::{ConfigError, Telemetry, TelemetryConfig};
 
-use crate::device::Device;
+use crate::device::{self, Device};
 use crate::driver::Running;
 use crate::options::Stamps;
 use crate::plan::Plan;
@@ -64,12 +66,12 @@ pub fn play(plan: &Plan, running: &Running, settings: Settings) -> Result<Report
     if let Some(simulator) = &running.simulator {
         simulator.set_device_count(devices as u32);
     }
-    let player = Player::new(plan, devices as u32, &settings)?;
     let simulator = running.simulator.as_ref();
-    let start_ns = simulator.map_or(0, Simulator::now_ns);
     if let (Some(simulator), Stamps::Honest) = (simulator, settings.stamps) {
         simulator.cost_as_a_real_driver();
     }
+    let player = Player::new(plan, devices as u32, &settings, simulator)?;
+    let start_ns = simulator.map_or(0, Simulator::now_ns);
     let planned_ns = serve::run(&player, simulator, start_ns)?;
     player.finish()?;
     Ok(player.report(running, settings, planned_ns))
@@ -80,10 +82,17 @@ pub(crate) struct Player<'p> {
     pub(crate) plan: &'p Plan,
     pub(crate) devices: Vec<Device>,
     pub(crate) telemetry: Vec<&'static Telemetry>,
+    /// The simulated driver's calls until the recorders were made.
+    pub(crate) calls_before: BTreeMap<String, u64>,
 }
 
 impl<'p> Player<'p> {
-    fn new(plan: &'p Plan, devices: u32, settings: &Settings) -> Result<Self, PlayError> {
+    fn new(
+        plan: &'p Plan,
+        devices: u32,
+        settings: &Settings,
+        simulator: Option<&Simulator>,
+    ) -> Result<Self, PlayError> {
         let config = TelemetryConfig {
             every: u64::from(settings.every),
             ..TelemetryConfig::DEFAULT
@@ -93,20 +102,26 @@ impl<'p> Player<'p> {
         let there = u32::try_from(result::device::get_count()?)
             .unwrap_or(1)
             .max(1);
-        let mut made = Vec::new();
+        let mut installed = Vec::new();
         let mut telemetry: Vec<&'static Telemetry> = Vec::new();
         for number in 0..devices {
             // A recorder wants its telemetry for ever; a replay ends with the
             // process.
             let own: &'static Telemetry = Box::leak(Box::default());
             own.configure(config)?;
-            made.push(Device::new(plan, number, (number % there) as usize, own)?);
+            installed.push(device::install((number % there) as usize, own)?);
             telemetry.push(own);
         }
+        let calls_before = simulator.iter().flat_map(|it| it.calls()).collect();
+        let made = (0..)
+            .zip(installed)
+            .map(|(number, it)| Device::new(plan, number, it))
+            .collect::<Result<_, _>>()?;
         Ok(Self {
             plan,
             devices: made,
             telemetry,
+            calls_before,
         })
     }
 

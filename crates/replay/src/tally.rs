@@ -57,7 +57,7 @@ impl Player<'_> {
             driver_calls: running
                 .simulator
                 .iter()
-                .flat_map(Simulator::calls)
+                .flat_map(|simulator| self.calls_since(simulator))
                 .collect(),
             shown: Shown {
                 armed_lane_ns: sum(|it| {
@@ -80,6 +80,16 @@ impl Player<'_> {
         }
         report.sort_kernels();
         report
+    }
+
+    /// The driver's calls since the recorders were made.
+    fn calls_since(&self, simulator: &Simulator) -> Vec<(String, u64)> {
+        let mut calls = simulator.calls();
+        for (name, count) in &mut calls {
+            *count -= self.calls_before.get(name).unwrap_or(&0);
+        }
+        calls.retain(|(_, count)| *count > 0);
+        calls
     }
 
     fn kernel_rows(&self) -> Vec<KernelRow> {

@@ -137,7 +137,7 @@ pub struct Report {
     pub graphs: GraphRow,
     /// Where every span went.
     pub ledger: Ledger,
-    /// Calls into the driver, by name.
+    /// Calls into the simulated driver since the recorders were made, by name.
     pub driver_calls: BTreeMap<String, u64>,
     /// What only the text shows.
     #[serde(skip)]
