@@ -13,7 +13,9 @@ use super::pace::Pace;
 use metrale_gpu_sys::cuda::{CAPTURE_MODE_RELAXED, CUstream, STREAM_NON_BLOCKING};
 use metrale_telemetry::Floor;
 use metrale_telemetry::clock::Clock;
-use metrale_telemetry::kernel::{EventOps, Landed, SpanKey, SpanPoll, SpanRing, SpanSink, SpanTag};
+use metrale_telemetry::kernel::{
+    EventOps, Gaps, Landed, SpanKey, SpanPoll, SpanRing, SpanSink, SpanTag,
+};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -31,7 +33,9 @@ pub(super) fn measure(pool: &CudaEvents, clock: Clock) -> Floor {
     let watch = Arc::new(Watch::new(Pace::new(clock, 0)));
     let events = pool.lend(PAIRS, Arc::clone(&watch));
     let slots = events.len();
-    let ring = SpanRing::builder(events, slots).gaps(true).build();
+    let ring = SpanRing::builder(events, slots)
+        .gaps(Gaps::EverySpan)
+        .build();
     let floor = on_own_stream(&ring, clock);
     if let Some(status) = watch.cause() {
         pool.watch.quarantine(status);

@@ -5,6 +5,7 @@ use super::pace::Pace;
 use super::process;
 use metrale_gpu_sys::cuda::Status;
 use metrale_telemetry::instrument::Counter;
+use metrale_telemetry::snapshot::RecorderHealth;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -29,6 +30,22 @@ pub struct Health {
     pub invalid_times: u64,
     /// Names of kernels and graphs that found no room, or were too long.
     pub names_lost: u64,
+}
+
+impl From<Health> for RecorderHealth {
+    fn from(health: Health) -> Self {
+        let interval = health.harvest_interval.as_nanos();
+        Self {
+            quarantined: health.quarantined.map(|status| status.0),
+            polls_refused: health.polls_refused,
+            slow_polls: health.slow_polls,
+            polling_stops: health.polling_stops,
+            harvests_skipped: health.harvests_skipped,
+            harvest_interval_ns: u64::try_from(interval).unwrap_or(u64::MAX),
+            invalid_times: health.invalid_times,
+            names_lost: health.names_lost,
+        }
+    }
 }
 
 /// Shared by the pools of one recorder.

@@ -2,6 +2,7 @@
 //! How a recorder is made: the configuration is checked, the events are made
 //! in the context, and what was made is taken back where something fails.
 
+use super::config::RecorderConfig;
 use super::error::InstallError;
 use super::events::CudaEvents;
 use super::gpu::Gpu;
@@ -9,12 +10,13 @@ use super::harvester::{DEFAULT_INTERVAL, Harvest, Harvester};
 use super::health::Watch;
 use super::names::Names;
 use super::pace::Pace;
-use super::recorder::{Recorder, RecorderConfig, Shared};
+use super::recorder::{Recorder, Shared};
 use super::{floor, gpu};
 use metrale_gpu_sys::cuda::{CUcontext, Driver};
 use metrale_telemetry::Telemetry;
 use metrale_telemetry::kernel::{Gaps, SpanRing};
-use std::sync::Arc;
+use metrale_telemetry::snapshot::Source;
+use std::sync::{Arc, Weak};
 
 /// A recorder whose configuration is checked.
 pub(super) struct Making {
@@ -95,13 +97,17 @@ impl Making {
             context_id,
             watch,
             lanes: ring(lanes, config.lane_slots).gaps(Gaps::EverySpan).build(),
-            kernels: ring(kernels, config.kernel_slots).build(),
+            kernels: ring(kernels, config.kernel_slots)
+                .gaps(Gaps::WithinStep)
+                .build(),
             names: Names::new(),
             label: config.label,
             gpu,
             #[cfg(feature = "cudarc")]
             _owner: self.owner,
         });
+        let source: Weak<dyn Source> = Arc::<Shared>::downgrade(&shared);
+        telemetry.attach(source);
         let mut recorder = Recorder {
             shared,
             harvester: None,

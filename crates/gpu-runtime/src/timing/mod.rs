@@ -5,6 +5,7 @@
 //! A recorder belongs to one context. A process with several GPUs has one for
 //! each, with a label of its own.
 
+mod config;
 mod demangle;
 mod elapsed;
 mod error;
@@ -23,8 +24,10 @@ mod pace;
 mod process;
 mod ranges;
 mod recorder;
+mod source;
 mod verdict;
 
+pub use config::{LANE_SLOTS, RecorderConfig, SPAN_SLOTS};
 pub use demangle::demangle;
 pub use error::InstallError;
 pub use events::CudaEvents;
@@ -37,4 +40,4 @@ pub use installed::{
 };
 pub use metrale_gpu_sys::cuda::{Driver, DriverError, Origin, Status};
 pub use naming::NamedKernel;
-pub use recorder::{LANE_SLOTS, Recorder, RecorderConfig, SPAN_SLOTS};
+pub use recorder::Recorder;

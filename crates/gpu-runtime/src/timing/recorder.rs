@@ -1,30 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The recorder: two rings over one context, and who harvests them.
 
+use super::config::RecorderConfig;
 use super::error::InstallError;
 use super::events::CudaEvents;
 use super::gpu::Gpu;
 use super::guards::StepGuard;
 use super::handles::{KernelRef, StreamRef};
-use super::harvester::{Harvest, Harvester};
+use super::harvester::Harvester;
 use super::health::{Health, Watch};
 use super::making::{Making, context_id, pop, push};
 use super::names::Names;
 use super::verdict::{Verdict, verdict};
 use metrale_gpu_sys::cuda::Driver;
-use metrale_telemetry::clock::{Clock, monotonic_ns};
 use metrale_telemetry::kernel::{Ledger, SpanKey, SpanRing, SpanTag, SpanToken};
+use metrale_telemetry::snapshot::Source;
 use metrale_telemetry::{Level, Step, Telemetry};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Default slots for kernels: an eager step of 4,155 launches, the longest
-/// seen in published traces, fits twice.
-pub const SPAN_SLOTS: usize = 8192;
-/// Default slots for lanes: three seconds of a server with three lanes and
-/// ten-millisecond steps.
-pub const LANE_SLOTS: usize = 1024;
 
 /// Any key of a ring names that ring.
 const LANE: SpanKey = SpanKey::Lane(0);
@@ -35,51 +28,6 @@ pub(super) fn tag(step: Step, lane: usize) -> SpanTag {
         armed: step.armed,
         lane: Some(lane),
         step: step.number,
-    }
-}
-
-/// Options of a recorder.
-#[derive(Clone, Debug)]
-pub struct RecorderConfig {
-    /// Slots of the lane ring.
-    pub lane_slots: usize,
-    /// Slots of the kernel ring.
-    pub kernel_slots: usize,
-    /// Who harvests.
-    pub harvest: Harvest,
-    /// Refuses spans on the legacy default stream. A capture that another
-    /// thread begins between our check and our record is broken by a record on
-    /// that stream, and on no other.
-    pub refuse_legacy_streams: bool,
-    /// Spans left open for this long are given up.
-    pub reclaim_after: Duration,
-    /// The clock that ages of spans, and times that polls take, are measured by.
-    pub clock: Clock,
-    /// Tells recorders of one process apart.
-    pub label: String,
-    /// What [`Recorder::gpu`] says; `None`: the driver is asked.
-    pub gpu: Option<String>,
-    /// Measures, when the recorder is made, what an empty span reads and what
-    /// measuring costs here: [`Telemetry::floor`]. That makes a stream of our
-    /// own, records 32 pairs of events on it, asks for them at most 10,000 times
-    /// in at most 50 ms, and destroys the stream; it never waits for the GPU.
-    /// Make the recorder before any capture, as for the events.
-    pub measure_floor: bool,
-}
-
-impl Default for RecorderConfig {
-    fn default() -> Self {
-        Self {
-            lane_slots: LANE_SLOTS,
-            kernel_slots: SPAN_SLOTS,
-            harvest: Harvest::default(),
-            refuse_legacy_streams: false,
-            reclaim_after: Duration::from_secs(60),
-            clock: monotonic_ns,
-            label: "0".to_owned(),
-            gpu: None,
-            measure_floor: true,
-        }
     }
 }
 
@@ -308,7 +256,10 @@ impl Recorder {
             std::mem::forget(Arc::clone(&self.shared));
             return false;
         }
-        harvester.is_none_or(Harvester::stop)
+        let is_alone = harvester.is_none_or(Harvester::stop);
+        let source: Arc<dyn Source> = Arc::<Shared>::clone(&self.shared);
+        self.shared.telemetry.detach(&source);
+        is_alone
     }
 }
 
