@@ -56,7 +56,7 @@ fn on_own_stream(ring: &SpanRing<CudaEvents>, clock: Clock) -> Option<Floor> {
         }
     };
     let floor = create(events).and_then(|stream| {
-        let floor = over(ring, stream, clock);
+        let floor = empty_spans(ring, stream, clock);
         let is_gone = destroy(events, stream);
         floor.filter(|_| is_gone)
     });
@@ -86,7 +86,7 @@ fn destroy(events: &CudaEvents, stream: CUstream) -> bool {
 }
 
 /// `None` where a call failed.
-fn over(ring: &SpanRing<CudaEvents>, stream: CUstream, clock: Clock) -> Option<Floor> {
+fn empty_spans(ring: &SpanRing<CudaEvents>, stream: CUstream, clock: Clock) -> Option<Floor> {
     let (events, stream) = (ring.ops(), stream as u64);
     let readings = Readings::default();
     let is_well = || !readings.failed.get() && events.watch.pace.refused.get() == 0;

@@ -252,6 +252,20 @@ fn measuring_is_apart_from_the_applications_work() {
     assert_eq!(recorder.telemetry().floor().pair_ns, Some(700));
 }
 
+/// NULL names the legacy default stream, which waits for others.
+#[test]
+fn nothing_is_recorded_on_a_stream_that_is_null() {
+    let app = App::new();
+    super::rig::fail_some("cuStreamCreate", Status::SUCCESS, 0, 1);
+    let recorder = made(&app);
+    assert_eq!(recorder.telemetry().floor(), Floor::default());
+    assert_eq!(
+        (calls("cuEventRecord"), calls("cuStreamDestroy_v2")),
+        (0, 0)
+    );
+    assert_eq!(recorder.health().quarantined, None);
+}
+
 #[test]
 fn each_recorder_measures_on_a_stream_of_its_own() {
     let app = App::new();
