@@ -334,6 +334,13 @@ fn measuring_the_floor() {
             let quarantined = (meaning(status) == Quarantine).then_some(status);
             assert_eq!(recorder.health().quarantined, quarantined, "{met}");
             assert_eq!(recorder.health().polls_refused, 0, "{met}");
+            // Nothing is asked of a pair that was not recorded, and nothing is
+            // recorded after a question that failed.
+            match (call, skip) {
+                ("cuEventRecord", skip) => assert_eq!(calls("cuEventQuery"), skip / 2, "{met}"),
+                ("cuEventQuery", 1) if !is_wait => assert_eq!(calls("cuEventRecord"), 4, "{met}"),
+                _ => {}
+            }
             // The stream is taken back, but where no call may be made.
             let made = u64::from(calls("cuStreamCreate") > before && call != "cuStreamCreate");
             let is_stopped = quarantined.is_some() && call != "cuStreamDestroy_v2";
