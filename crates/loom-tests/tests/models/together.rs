@@ -26,13 +26,13 @@ fn read(pair: &Pair) -> Option<u64> {
 fn a_change_against_a_reader() {
     model(Bound::Preemptions(3), || {
         let pair = Pair::default();
-        let writer = Arc::clone(&pair);
-        let writes = spawn(move || {
-            assert!(raise(&writer) && raise(&writer));
+        let reader = Arc::clone(&pair);
+        let reads = spawn(move || {
+            let seen: Vec<u64> = (0..2).filter_map(|_| read(&reader)).collect();
+            assert!(seen.is_sorted(), "{seen:?}");
         });
-        let seen: Vec<u64> = (0..2).filter_map(|_| read(&pair)).collect();
-        assert!(seen.is_sorted(), "{seen:?}");
-        writes();
+        assert!(raise(&pair) && raise(&pair));
+        reads();
         assert_eq!(read(&pair), Some(2));
     });
 }
