@@ -8,6 +8,8 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+#[cfg(all(feature = "prometheus", not(metrale_loom)))]
+pub mod export;
 mod floor;
 mod host;
 pub mod instrument;

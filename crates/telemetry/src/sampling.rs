@@ -27,6 +27,16 @@ pub enum Sampling {
 }
 
 impl Sampling {
+    /// The mode's name, as in a snapshot.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Sampling::Hashed => "hashed",
+            Sampling::EveryNth => "every_nth",
+            Sampling::Spread => "spread",
+        }
+    }
+
     /// Whether step `step` (from 0) is armed, where one in `every` is.
     #[must_use]
     pub fn arms(self, step: u64, every: u64, seed: u64) -> bool {

@@ -5,7 +5,9 @@
 use crate::clock::{Clock, monotonic_ns};
 use crate::floor::{Floor, FloorCell};
 use crate::host::HostInstruments;
-use crate::kernel::{EstimateLosses, KernelEstimate, KernelInstruments, LaneEstimate};
+use crate::kernel::{
+    EstimateLosses, ExposedKernels, KernelEstimate, KernelInstruments, LaneEstimate,
+};
 use crate::level::Level;
 use crate::sampling::Sampling;
 use crate::snapshot::Sources;
@@ -80,6 +82,7 @@ pub struct Telemetry {
     floor: FloorCell,
     host: HostInstruments,
     instruments: KernelInstruments,
+    pub(crate) exposed: ExposedKernels,
     pub(crate) sources: Sources,
 }
 
@@ -128,6 +131,7 @@ impl Telemetry {
                 floor: FloorCell::new(),
                 host: HostInstruments::new(),
                 instruments: KernelInstruments::new(),
+                exposed: ExposedKernels::new(),
                 sources: Sources::new(),
             }
         }

@@ -17,6 +17,7 @@ mod handles;
 mod harvester;
 mod health;
 mod installed;
+mod labels;
 mod making;
 mod names;
 mod naming;
@@ -38,6 +39,7 @@ pub use health::Health;
 pub use installed::{
     AlreadyInstalled, harvest, install, installed, lane_begin, lane_end, launch_begin, launch_end,
 };
+pub use labels::kernel_label;
 pub use metrale_gpu_sys::cuda::{Driver, DriverError, Origin, Status};
 pub use naming::NamedKernel;
 pub use recorder::Recorder;

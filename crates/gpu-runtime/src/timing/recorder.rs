@@ -9,6 +9,7 @@ use super::guards::StepGuard;
 use super::handles::{KernelRef, StreamRef};
 use super::harvester::Harvester;
 use super::health::{Health, Watch};
+use super::labels::kernel_label;
 use super::making::{Making, context_id, pop, push};
 use super::names::Names;
 use super::verdict::{Verdict, verdict};
@@ -285,6 +286,8 @@ impl Shared {
         if let Some(round) = round {
             self.watch.pace.end_round(&round);
         }
+        let name_of = |row| self.names.of_row(row).map(|name| name.text);
+        self.telemetry.promote_kernels(name_of, kernel_label);
         landed
     }
 

@@ -108,12 +108,20 @@ impl KernelInstruments {
     /// Every kernel with at least one sample, in no order.
     #[must_use]
     pub fn kernels(&self) -> Vec<KernelTime> {
-        let row = |(func, total_ns, samples)| KernelTime {
-            func,
-            total_ns,
-            samples,
-        };
-        self.kernels.rows().into_iter().map(row).collect()
+        let mut rows = Vec::new();
+        self.each_kernel(|row| rows.push(row));
+        rows
+    }
+
+    /// As [`kernels`](Self::kernels), one by one: it allocates nothing.
+    pub fn each_kernel(&self, mut visit: impl FnMut(KernelTime)) {
+        self.kernels.each_row(|_, func, total_ns, samples| {
+            visit(KernelTime {
+                func,
+                total_ns,
+                samples,
+            });
+        });
     }
 
     /// Begins estimates anew at step `step`: the sampling is another one.

@@ -6,6 +6,7 @@
 //! [`EventOps`] behind it records and reads them.
 
 mod estimates;
+mod exposed;
 mod gaps;
 mod instruments;
 #[cfg(feature = "nvtx")]
@@ -24,6 +25,8 @@ mod token;
 pub use estimates::{
     ENOUGH_STEPS, Estimate, EstimateLosses, KernelEstimate, LaneEstimate, StandardError, Together,
 };
+pub(crate) use exposed::ExposedKernels;
+pub use exposed::{KERNEL_SERIES_MOST, KERNEL_SERIES_OTHER, KernelSeries};
 pub use gaps::Gaps;
 pub use instruments::{KernelInstruments, KernelTime};
 #[cfg(feature = "nvtx")]

@@ -140,15 +140,20 @@ impl<const PLACES: usize> KernelTable<PLACES> {
     /// As [`rows`](Self::rows), each with its place before it.
     pub(super) fn placed(&self) -> Vec<(usize, u64, u64, u64)> {
         let mut rows = Vec::new();
+        self.each_row(|place, func, ns, samples| rows.push((place, func, ns, samples)));
+        rows
+    }
+
+    /// As `placed`, one by one: it allocates nothing.
+    pub(super) fn each_row(&self, mut visit: impl FnMut(usize, u64, u64, u64)) {
         self.cells.read(|place, samples, ns| {
             // Relaxed: a sample may become visible before its row's key. It is
             // then still in progress for this reader, who leaves it for later.
             let func = self.keys[place].load(Ordering::Relaxed);
             if samples > 0 && func != 0 {
-                rows.push((place, func, ns, samples));
+                visit(place, func, ns, samples);
             }
         });
-        rows
     }
 }
 

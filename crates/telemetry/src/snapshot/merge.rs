@@ -76,6 +76,16 @@ impl Snapshot {
         for kernel in &mut self.kernels {
             kernel.share_of(&self.lanes);
         }
+        for theirs in &other.kernel_series {
+            let mut ours = self.kernel_series.iter_mut();
+            match ours.find(|ours| ours.label == theirs.label) {
+                Some(ours) => {
+                    ours.total_ns += theirs.total_ns;
+                    ours.samples += theirs.samples;
+                }
+                None => self.kernel_series.push(theirs.clone()),
+            }
+        }
         self.estimate_losses = self.estimate_losses.plus(other.estimate_losses);
         self.table_full += other.table_full;
         self.spans_dropped += other.spans_dropped;
@@ -132,6 +142,9 @@ impl KernelSnapshot {
     }
 
     fn add(&mut self, other: &Self, errors: Errors) {
+        if self.series.is_none() {
+            self.series.clone_from(&other.series);
+        }
         self.total_ns += other.total_ns;
         self.samples += other.samples;
         for theirs in &other.lanes {

@@ -18,7 +18,7 @@ pub(crate) use take::Sources;
 
 use crate::floor::Floor;
 use crate::instrument::HistogramSnapshot;
-use crate::kernel::{Estimate, EstimateLosses, LaneEstimate, Ledger};
+use crate::kernel::{Estimate, EstimateLosses, KernelSeries, LaneEstimate, Ledger};
 use crate::telemetry::TelemetryConfig;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -56,6 +56,10 @@ pub struct Snapshot {
     /// Kernels and graphs by name, the longest sampled time first. What has no
     /// name shares one row.
     pub kernels: Vec<KernelSnapshot>,
+    /// Sampled time by the series that kernels have in an export, each since it
+    /// got one; `other` has all that is in none of them.
+    #[serde(default)]
+    pub kernel_series: Vec<KernelSeries>,
     /// What estimates had to leave out.
     pub estimate_losses: EstimateLosses,
     /// Samples of kernels that have no row.
@@ -136,6 +140,9 @@ pub struct KernelSnapshot {
     pub name: Option<String>,
     /// It is a graph of the application.
     pub is_graph: bool,
+    /// The label of its series in an export. Null: it has none of its own.
+    #[serde(default)]
+    pub series: Option<String>,
     /// GPU nanoseconds of its timed launches.
     pub total_ns: u64,
     /// How many launches were timed.

@@ -95,17 +95,21 @@ impl Telemetry {
         let instruments = self.instruments();
         let floor = self.floor();
         let estimates = self.kernel_estimates();
+        let exposed = self.exposed.read(instruments);
         let sources = lock(&self.sources.0);
         let recorders: Vec<_> = sources.iter().filter_map(Known::recorder).collect();
         let name = |func| sources.iter().find_map(|known| known.name(func));
         let mut kernels: BTreeMap<(Option<Arc<str>>, bool), KernelSnapshot> = BTreeMap::new();
-        for row in instruments.kernels() {
+        for row in exposed.kernels {
             let named = name(row.func);
             let is_graph = named.as_ref().is_some_and(|name| name.is_graph);
             let text = named.map(|name| name.text);
             let kernel = KernelSnapshot {
                 name: text.as_deref().map(str::to_owned),
                 is_graph,
+                series: text
+                    .as_ref()
+                    .and_then(|name| exposed.labels.get(name).cloned()),
                 total_ns: row.total_ns,
                 samples: row.samples,
                 near_floor: None,
@@ -136,6 +140,7 @@ impl Telemetry {
             lane_gap_unknown: instruments.lane_gap_unknown.get(),
             kernel_gap_unknown: instruments.kernel_gap_unknown.get(),
             kernels: kernels.into_values().collect(),
+            kernel_series: exposed.series,
             estimate_losses: self.estimate_losses(),
             table_full: instruments.table_full.get(),
             spans_dropped: instruments.spans_dropped.get(),

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a page shows, read back line by line.
+
+use super::families::FAMILIES;
+use super::sample::Kind;
+use super::{LabelError, MetraleCollector};
+use crate::Telemetry;
+use crate::kernel::{KernelSeries, SpanKey};
+use crate::snapshot::{RecorderSnapshot, Snapshot};
+use prometheus_client::encoding::{prometheus_text, text};
+use prometheus_client::registry::Registry;
+use std::collections::{BTreeMap, BTreeSet};
+
+fn registry(collector: MetraleCollector) -> Registry {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(collector));
+    registry
+}
+
+fn page(registry: &Registry) -> String {
+    let mut page = String::new();
+    prometheus_text::encode(&mut page, registry).expect("a page");
+    page
+}
+
+/// Series and value of each line; no series twice.
+fn samples(page: &str) -> BTreeMap<String, f64> {
+    let mut samples = BTreeMap::new();
+    for line in page.lines().filter(|line| !line.starts_with('#')) {
+        let (series, value) = line.rsplit_once(' ').expect("a series and a value");
+        let before = samples.insert(series.to_owned(), value.parse().expect("a number"));
+        assert_eq!(before, None, "{series} is there twice");
+    }
+    samples
+}
+
+fn telemetry() -> &'static Telemetry {
+    Box::leak(Box::default())
+}
+
+/// A snapshot with something in every family.
+fn full() -> Snapshot {
+    let telemetry = telemetry();
+    telemetry.instruments().record(SpanKey::Lane(1), 5_000);
+    telemetry.set_floor(crate::Floor {
+        pair_ns: Some(1_500),
+        begin_ns: Some(1),
+        end_ns: Some(2),
+        harvest_ns: Some(3),
+        poll_ns: Some(4),
+    });
+    let mut snapshot = telemetry.snapshot();
+    snapshot.recorders.push(RecorderSnapshot::default());
+    let error = crate::kernel::StandardError {
+        total_ns: 1e6,
+        share: 0.01,
+    };
+    let estimate = crate::kernel::Estimate {
+        steps: 40,
+        total_ns: 2e9,
+        share: 0.25,
+        error: Some(error),
+    };
+    snapshot.lanes[1].estimate.covered = Some(estimate);
+    let lane = "decode".to_owned();
+    snapshot.kernels.push(crate::snapshot::KernelSnapshot {
+        series: Some("gemm".to_owned()),
+        lanes: vec![crate::snapshot::KernelLane { lane, estimate }],
+        ..Default::default()
+    });
+    snapshot.kernels.push(snapshot.kernels[0].clone());
+    snapshot
+}
+
+#[test]
+fn every_family_is_on_the_page_with_help_and_type_and_nothing_else_is() {
+    let registry = registry(MetraleCollector::from_fn(full));
+    let page = page(&registry);
+    let names: BTreeSet<String> = FAMILIES.iter().map(|it| it.full_name()).collect();
+    assert_eq!(names.len(), FAMILIES.len());
+    for word in ["# HELP ", "# TYPE "] {
+        let told: Vec<&str> = page
+            .lines()
+            .filter_map(|line| line.strip_prefix(word))
+            .collect();
+        let told: Vec<&str> = told
+            .iter()
+            .filter_map(|line| line.split(' ').next())
+            .collect();
+        assert_eq!(told.len(), FAMILIES.len(), "{word}");
+        assert_eq!(
+            told.iter()
+                .map(|it| it.to_string())
+                .collect::<BTreeSet<_>>(),
+            names
+        );
+    }
+    let samples = samples(&page);
+    for family in FAMILIES {
+        assert!(!family.help.ends_with('.') && !family.help.contains(['\n', '\\']));
+        let name = family.full_name();
+        let own = |series: &&String| {
+            let rest = series.strip_prefix(name.as_str()).unwrap_or("-");
+            let histogram = ["_bucket{", "_sum{", "_count{"];
+            match family.kind {
+                Kind::Histogram => histogram.iter().any(|suffix| rest.starts_with(suffix)),
+                _ => rest.starts_with('{'),
+            }
+        };
+        let series: Vec<&String> = samples.keys().filter(own).collect();
+        assert!(!series.is_empty(), "{name} has no series");
+        for series in series {
+            for label in family.labels.iter().chain(&["gpu"]) {
+                assert!(series.contains(&format!("{label}=\"")), "{series}");
+            }
+        }
+    }
+    assert!(!page.contains("_created"));
+    let mut open = String::new();
+    text::encode(&mut open, &registry).expect("OpenMetrics");
+    assert!(!open.contains("_created") && open.ends_with("# EOF\n"));
+}
+
+#[test]
+fn figures_are_those_of_the_snapshot_in_base_units() {
+    let samples = samples(&page(&registry(MetraleCollector::from_fn(full))));
+    let gpu = "gpu=\"unknown\"";
+    for (series, value) in [
+        (
+            format!("metrale_gpu_lane_seconds_sum{{{gpu},lane=\"prefill\"}}"),
+            5e-6,
+        ),
+        (
+            format!("metrale_gpu_lane_seconds_count{{{gpu},lane=\"prefill\"}}"),
+            1.0,
+        ),
+        (
+            format!(
+                "metrale_gpu_lane_seconds_bucket{{{gpu},lane=\"prefill\",le=\"3.814697265625e-06\"}}"
+            ),
+            0.0,
+        ),
+        (
+            format!(
+                "metrale_gpu_lane_seconds_bucket{{{gpu},lane=\"prefill\",le=\"7.62939453125e-06\"}}"
+            ),
+            1.0,
+        ),
+        (format!("metrale_gpu_floor_seconds{{{gpu}}}"), 1.5e-6),
+        (
+            format!("metrale_own_cost_seconds{{{gpu},operation=\"end\"}}"),
+            2e-9,
+        ),
+        (format!("metrale_sampling_every{{{gpu}}}"), 64.0),
+        (
+            format!("metrale_sampling_info{{{gpu},level=\"kernel\",mode=\"hashed\"}}"),
+            1.0,
+        ),
+        // Two kernels of one series: estimates and errors add up.
+        (
+            format!(
+                "metrale_gpu_kernel_estimated_seconds{{{gpu},kernel=\"gemm\",lane=\"decode\"}}"
+            ),
+            4.0,
+        ),
+        (
+            format!(
+                "metrale_gpu_kernel_share_error_ratio{{{gpu},kernel=\"gemm\",lane=\"decode\"}}"
+            ),
+            0.02,
+        ),
+    ] {
+        assert_eq!(
+            samples.get(&series),
+            Some(&value),
+            "{series} in {samples:#?}"
+        );
+    }
+}
+
+#[test]
+fn what_is_not_known_has_no_series() {
+    let page = page(&registry(MetraleCollector::new(telemetry())));
+    for name in [
+        "metrale_gpu_floor",
+        "metrale_own_cost",
+        "coverage_ratio",
+        "launch_bound",
+    ] {
+        assert!(!page.contains(name), "{name}");
+    }
+}
+
+#[test]
+fn labels_are_checked() {
+    let collector = || MetraleCollector::new(telemetry());
+    for name in ["", "1a", "a-b", "a:b", "ä", "__name__", "a b"] {
+        let error = collector().label(name, "x").unwrap_err();
+        assert_eq!(error, LabelError::Name(name.to_owned()));
+    }
+    for name in ["kernel", "lane", "le", "ring", "outcome"] {
+        let error = collector().label(name, "x").unwrap_err();
+        assert_eq!(error, LabelError::Taken(name.to_owned()));
+    }
+    let twice = collector().label("pod", "a").unwrap().label("pod", "b");
+    assert_eq!(twice.unwrap_err(), LabelError::Twice("pod".to_owned()));
+    let named = collector().label("gpu", "GPU-1").unwrap();
+    assert!(page(&registry(named)).contains("metrale_steps_total{gpu=\"GPU-1\"} 0\n"));
+}
+
+#[test]
+fn labels_hold_any_character() {
+    let all: String = (0..=0x17f)
+        .filter_map(char::from_u32)
+        .chain(['😀', '\u{2028}'])
+        .collect();
+    let value = all.clone();
+    let snapshot = move || {
+        let mut snapshot = full();
+        snapshot.labels.insert("pod".to_owned(), value.clone());
+        snapshot
+            .labels
+            .insert("no label".to_owned(), "x".to_owned());
+        snapshot.labels.insert("kernel".to_owned(), "x".to_owned());
+        snapshot
+    };
+    let page = page(&registry(MetraleCollector::from_fn(snapshot)));
+    let line = page
+        .split('\n')
+        .find(|line| line.starts_with("metrale_steps_total"))
+        .unwrap();
+    let clean = |c: char| if c.is_control() { '?' } else { c };
+    let expected: String = all.chars().map(clean).collect();
+    let escaped = expected.replace('\\', "\\\\").replace('"', "\\\"");
+    assert_eq!(
+        line,
+        format!("metrale_steps_total{{gpu=\"unknown\",pod=\"{escaped}\"}} 0")
+    );
+}
+
+#[test]
+fn several_gpus_have_series_each_and_what_has_the_same_labels_is_merged() {
+    let (one, other) = (telemetry(), telemetry());
+    one.step_begin();
+    for telemetry in [other, other] {
+        telemetry.step_begin();
+    }
+    let both = MetraleCollector::new(one).and(other);
+    let page = page(&registry(both));
+    assert_eq!(page.matches("# TYPE metrale_steps_total").count(), 1);
+    assert_eq!(samples(&page)["metrale_steps_total{gpu=\"unknown\"}"], 3.0);
+
+    let mut collector = MetraleCollector::from_fn(|| with_gpu("GPU-1", 1));
+    collector.sources.push(Box::new(|| with_gpu("GPU-2", 2)));
+    let samples = samples(&super::tests::page(&registry(collector)));
+    assert_eq!(samples["metrale_steps_total{gpu=\"GPU-1\"}"], 1.0);
+    assert_eq!(samples["metrale_steps_total{gpu=\"GPU-2\"}"], 2.0);
+}
+
+fn with_gpu(gpu: &str, steps: u64) -> Snapshot {
+    let mut snapshot = full();
+    snapshot.steps = steps;
+    snapshot.labels.insert("gpu".to_owned(), gpu.to_owned());
+    snapshot
+}
+
+#[test]
+fn a_scrape_has_no_side_effect() {
+    let telemetry = telemetry();
+    let registry = registry(MetraleCollector::new(telemetry).top_kernels(1));
+    telemetry.instruments().record(SpanKey::Kernel(64), 10);
+    let name_of = |func: u64| Some(func.to_string().into());
+    telemetry.promote_kernels(name_of, str::to_owned);
+    telemetry.instruments().record(SpanKey::Kernel(64), 1);
+    let before = page(&registry);
+    assert_eq!(page(&registry), before);
+    let KernelSeries {
+        label,
+        total_ns,
+        samples,
+    } = &telemetry.snapshot().kernel_series[0];
+    assert_eq!((label.as_str(), *total_ns, *samples), ("64", 1, 1));
+    assert!(
+        before.contains("kernel_samples_total{gpu=\"unknown\",kernel=\"64\"} 1\n"),
+        "{before}"
+    );
+    assert!(before.contains("kernel_samples_total{gpu=\"unknown\",kernel=\"other\"} 1\n"));
+}
+
+/// `docs/metrics.md` has a table of the families, which this writes.
+fn table() -> String {
+    let mut out =
+        "| metric | type | unit | labels | series | what it says |\n|---|---|---|---|---|---|\n"
+            .to_owned();
+    for family in FAMILIES {
+        let kind = match family.kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+            Kind::Info => "info",
+        };
+        let unit = if family.seconds {
+            "seconds"
+        } else if family.name.ends_with("_ratio") {
+            "ratio"
+        } else {
+            ""
+        };
+        let labels: Vec<String> = family.labels.iter().map(|it| format!("`{it}`")).collect();
+        out += &format!(
+            "| `{}` | {kind} | {unit} | {} | {} | {} |\n",
+            family.full_name(),
+            labels.join(", "),
+            family.series,
+            family.help
+        );
+    }
+    out
+}
+
+#[test]
+fn the_documented_metrics_are_the_ones_there_are() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+    let document = std::fs::read_to_string(path).expect("docs/metrics.md");
+    assert!(
+        document.contains(&table()),
+        "docs/metrics.md needs this table:\n\n{}",
+        table()
+    );
+}

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which kernels have a series of their own in an export, and since when.
+//!
+//! 1. A kernel is *promoted* by a harvest, never by a reader. What it took
+//!    before stays with the others, so that neither sum ever falls.
+//! 2. A series stays for ever, under the label that it had when it was promoted.
+//! 3. A kernel without a name is never promoted: its handle says nothing to
+//!    anybody, and is another one in the next process.
+//! 4. A reader keeps promotions out while it copies the rows, so that rows and
+//!    series are of one moment. A promoter does not wait for it: it comes again.
+//! 5. All is bounded. Memory is taken once, when the first kernel is promoted.
+
+use super::instruments::{KernelInstruments, KernelTime};
+use super::table::KERNEL_TABLE_SLOTS;
+use crate::sync::relaxed::AtomicU64;
+use crate::sync::{Mutex, Ordering, const_fn, lock, try_lock};
+use crate::telemetry::Telemetry;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The most series that there can be, besides that of all others.
+pub const KERNEL_SERIES_MOST: usize = 128;
+/// The label of all kernels without a series of their own.
+pub const KERNEL_SERIES_OTHER: &str = "other";
+
+/// Nanoseconds between two promotions.
+const INTERVAL_NS: u64 = 1_000_000_000;
+
+/// GPU time of the sampled launches under one label.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelSeries {
+    /// What the kernel is called: never the same in two series.
+    pub label: String,
+    /// Nanoseconds since it was promoted.
+    pub total_ns: u64,
+    /// Launches since it was promoted.
+    pub samples: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct ExposedKernels {
+    /// How many of the kernels with the most time are promoted; 0: none.
+    top: AtomicU64,
+    due_ns: AtomicU64,
+    list: Mutex<List>,
+}
+
+#[derive(Debug)]
+struct List {
+    /// The labels.
+    series: Vec<String>,
+    /// Names of kernels, and the series of each: several may share one.
+    names: Vec<(Arc<str>, usize)>,
+    rows: Vec<Row>,
+    /// Every row, at the moment of a promotion.
+    now: Vec<KernelTime>,
+}
+
+/// A row of the kernel table that counts into a series.
+#[derive(Debug)]
+struct Row {
+    series: usize,
+    /// What it held when it was promoted.
+    before: KernelTime,
+}
+
+impl ExposedKernels {
+    const_fn! {
+        pub(crate) const fn new() -> Self {
+            Self {
+                top: AtomicU64::new(0),
+                due_ns: AtomicU64::new(0),
+                list: Mutex::new(List {
+                    series: Vec::new(),
+                    names: Vec::new(),
+                    rows: Vec::new(),
+                    now: Vec::new(),
+                }),
+            }
+        }
+    }
+
+    pub(crate) fn set_top(&self, top: usize) {
+        self.top
+            .store(top.min(KERNEL_SERIES_MOST) as u64, Ordering::Relaxed);
+    }
+
+    /// Gives the kernels with the most time their series, where that is due.
+    pub(crate) fn promote(
+        &self,
+        now_ns: impl FnOnce() -> u64,
+        instruments: &KernelInstruments,
+        name_of: impl Fn(u64) -> Option<Arc<str>>,
+        label_of: impl Fn(&str) -> String,
+    ) {
+        let top = self.top.load(Ordering::Relaxed) as usize;
+        if top == 0 {
+            return;
+        }
+        let now_ns = now_ns();
+        if now_ns < self.due_ns.load(Ordering::Relaxed) {
+            return;
+        }
+        let Some(mut list) = try_lock(&self.list) else {
+            return;
+        };
+        self.due_ns
+            .store(now_ns.saturating_add(INTERVAL_NS), Ordering::Relaxed);
+        list.promote(top, instruments, name_of, label_of);
+    }
+
+    /// Every series, from one copy of the rows.
+    pub(crate) fn read(&self, instruments: &KernelInstruments) -> Exposed {
+        let list = lock(&self.list);
+        let kernels = instruments.kernels();
+        let label = |(name, series): &(Arc<str>, usize)| {
+            Some((Arc::clone(name), list.series.get(*series)?.clone()))
+        };
+        Exposed {
+            series: list.read(&kernels),
+            labels: list.names.iter().filter_map(label).collect(),
+            kernels,
+        }
+    }
+}
+
+/// What a reader sees at one moment.
+pub(crate) struct Exposed {
+    /// Every row.
+    pub(crate) kernels: Vec<KernelTime>,
+    /// Every series, that of all others last.
+    pub(crate) series: Vec<KernelSeries>,
+    /// The series of a kernel's name.
+    pub(crate) labels: BTreeMap<Arc<str>, String>,
+}
+
+impl Telemetry {
+    /// From now on the `top` kernels with the most time, at most
+    /// [`KERNEL_SERIES_MOST`], get a series of their own in an export. 0, the
+    /// default: no more do.
+    pub fn expose_kernels(&self, top: usize) {
+        self.exposed.set_top(top);
+    }
+
+    /// Gives kernels their series, at most once a second. For whoever harvests
+    /// and knows the names of rows; `label_of` makes a label from a name.
+    pub fn promote_kernels(
+        &self,
+        name_of: impl Fn(u64) -> Option<Arc<str>>,
+        label_of: impl Fn(&str) -> String,
+    ) {
+        self.exposed
+            .promote(|| self.now_ns(), self.instruments(), name_of, label_of);
+    }
+}
+
+impl List {
+    fn promote(
+        &mut self,
+        top: usize,
+        instruments: &KernelInstruments,
+        name_of: impl Fn(u64) -> Option<Arc<str>>,
+        label_of: impl Fn(&str) -> String,
+    ) {
+        let List {
+            series,
+            names,
+            rows,
+            now,
+        } = self;
+        series.reserve_exact(KERNEL_SERIES_MOST - series.len());
+        names.reserve_exact(KERNEL_TABLE_SLOTS - names.len());
+        rows.reserve_exact(KERNEL_TABLE_SLOTS - rows.len());
+        now.reserve_exact(KERNEL_TABLE_SLOTS);
+        let mut now = std::mem::take(&mut self.now);
+        instruments.each_kernel(|row| now.push(row));
+        now.sort_unstable_by_key(|row| std::cmp::Reverse(row.total_ns));
+        let mut named = 0;
+        for row in now.drain(..) {
+            let is_promoted = self.rows.iter().any(|it| it.before.func == row.func);
+            let Some(name) = name_of(row.func) else {
+                continue;
+            };
+            named += 1;
+            if is_promoted || self.rows.len() == KERNEL_TABLE_SLOTS {
+                continue;
+            }
+            // Another function of the same name joins, whatever its time.
+            let known = self.names.iter().find(|(known, _)| *known == name);
+            let series = match known {
+                Some((_, series)) => Some(*series),
+                None if named <= top => self.add(name, &label_of),
+                None => None,
+            };
+            self.rows.extend(series.map(|series| Row {
+                series,
+                before: row,
+            }));
+        }
+        self.now = now;
+    }
+
+    /// The series for a new name, if there is room for it.
+    fn add(&mut self, name: Arc<str>, label_of: impl Fn(&str) -> String) -> Option<usize> {
+        let is_control = |c: char| c.is_control();
+        let mut label = label_of(&name).replace(is_control, "?");
+        if label == KERNEL_SERIES_OTHER {
+            label.push('\'');
+        }
+        let known = self.series.iter().position(|known| *known == label);
+        let series = match known {
+            Some(series) => series,
+            None if self.series.len() == KERNEL_SERIES_MOST => return None,
+            None => {
+                self.series.push(label);
+                self.series.len() - 1
+            }
+        };
+        self.names.push((name, series));
+        Some(series)
+    }
+
+    fn read(&self, kernels: &[KernelTime]) -> Vec<KernelSeries> {
+        let labels = self.series.iter().map(String::as_str);
+        let mut out: Vec<KernelSeries> = labels
+            .chain([KERNEL_SERIES_OTHER])
+            .map(|label| KernelSeries {
+                label: label.to_owned(),
+                ..KernelSeries::default()
+            })
+            .collect();
+        let other = self.series.len();
+        let mut add = |series: usize, total_ns: u64, samples: u64| {
+            out[series].total_ns += total_ns;
+            out[series].samples += samples;
+        };
+        for kernel in kernels {
+            let row = self.rows.iter().find(|row| row.before.func == kernel.func);
+            let (before_ns, before_samples) = match row {
+                None => (kernel.total_ns, kernel.samples),
+                Some(row) => (row.before.total_ns, row.before.samples),
+            };
+            add(other, before_ns, before_samples);
+            if let Some(row) = row {
+                let total_ns = kernel.total_ns.saturating_sub(before_ns);
+                add(
+                    row.series,
+                    total_ns,
+                    kernel.samples.saturating_sub(before_samples),
+                );
+            }
+        }
+        out
+    }
+}
+
+#[cfg(all(test, not(metrale_loom)))]
+mod tests {
+    use super::{ExposedKernels, KERNEL_SERIES_MOST, KernelSeries};
+    use crate::kernel::{KERNEL_TABLE_SLOTS, KernelInstruments, SpanKey};
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    /// Handles that end in 7 have no name; four share each of the others.
+    fn name_of(func: u64) -> Option<Arc<str>> {
+        (func % 10 != 7).then(|| format!("kernel {}", func / 4).into())
+    }
+
+    fn promote(exposed: &ExposedKernels, instruments: &KernelInstruments) {
+        exposed.promote(|| u64::MAX, instruments, name_of, str::to_owned);
+    }
+
+    fn read(exposed: &ExposedKernels, instruments: &KernelInstruments) -> Vec<(String, u64, u64)> {
+        let tuple = |it: KernelSeries| (it.label, it.total_ns, it.samples);
+        let series = exposed.read(instruments).series;
+        series.into_iter().map(tuple).collect()
+    }
+
+    #[test]
+    fn a_promoted_kernel_starts_at_nothing_and_the_past_stays_with_the_others() {
+        let (exposed, instruments) = (ExposedKernels::new(), Box::new(KernelInstruments::new()));
+        let launch = |func, ns| instruments.record(SpanKey::Kernel(func), ns);
+        launch(8, 100);
+        launch(40, 10);
+        launch(17, 1_000);
+        promote(&exposed, &instruments);
+        let other = |ns, n| ("other".to_owned(), ns, n);
+        assert_eq!(read(&exposed, &instruments), [other(1_110, 3)]);
+
+        exposed.set_top(1);
+        promote(&exposed, &instruments);
+        launch(8, 5);
+        launch(40, 1);
+        // The second function of the same kernel counts from its promotion on.
+        launch(9, 3);
+        let series = |ns, n| ("kernel 2".to_owned(), ns, n);
+        assert_eq!(
+            read(&exposed, &instruments),
+            [series(5, 1), other(1_114, 5)]
+        );
+        promote(&exposed, &instruments);
+        launch(9, 4);
+        assert_eq!(
+            read(&exposed, &instruments),
+            [series(9, 2), other(1_114, 5)]
+        );
+    }
+
+    #[test]
+    fn promotions_are_a_second_apart() {
+        let (exposed, instruments) = (ExposedKernels::new(), Box::new(KernelInstruments::new()));
+        exposed.set_top(9);
+        for (func, now_ns, series) in [(8, 5, 1), (12, 999_999_999, 1), (16, 1_000_000_005, 3)] {
+            instruments.record(SpanKey::Kernel(func), 1);
+            exposed.promote(|| now_ns, &instruments, name_of, str::to_owned);
+            assert_eq!(read(&exposed, &instruments).len(), series + 1, "{now_ns}");
+        }
+    }
+
+    #[test]
+    fn labels_are_frozen_unique_and_never_that_of_the_others() {
+        let (exposed, instruments) = (ExposedKernels::new(), Box::new(KernelInstruments::new()));
+        exposed.set_top(usize::MAX);
+        for func in [1, 2, 3] {
+            instruments.record(SpanKey::Kernel(func), func);
+        }
+        let name_of = |func: u64| Some(Arc::from(if func == 1 { "a" } else { "b" }));
+        exposed.promote(|| u64::MAX, &instruments, name_of, |_| "other".to_owned());
+        exposed.promote(|| u64::MAX, &instruments, name_of, |_| "changed".to_owned());
+        instruments.record(SpanKey::Kernel(1), 50);
+        instruments.record(SpanKey::Kernel(2), 60);
+        let expected = [("other'".to_owned(), 110, 2), ("other".to_owned(), 6, 3)];
+        assert_eq!(read(&exposed, &instruments), expected);
+    }
+
+    #[test]
+    fn there_are_never_more_series_than_the_most() {
+        let (exposed, instruments) = (ExposedKernels::new(), Box::new(KernelInstruments::new()));
+        exposed.set_top(usize::MAX);
+        for func in 1..=KERNEL_TABLE_SLOTS as u64 {
+            instruments.record(SpanKey::Kernel(func << 8), func);
+            exposed.promote(
+                || u64::MAX,
+                &instruments,
+                |func| Some(func.to_string().into()),
+                str::to_owned,
+            );
+        }
+        assert_eq!(read(&exposed, &instruments).len(), KERNEL_SERIES_MOST + 1);
+    }
+
+    proptest! {
+        #[test]
+        fn no_sum_ever_falls_none_goes_away_and_all_is_in_one_of_them(
+            launches in prop::collection::vec((1..60u64, 1..1_000u64), 1..100),
+            tops in prop::collection::vec(0..6usize, 1..20),
+        ) {
+            let (exposed, instruments) = (ExposedKernels::new(), Box::new(KernelInstruments::new()));
+            let mut before: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+            let mut sum = 0;
+            for (at, (func, ns)) in launches.into_iter().enumerate() {
+                instruments.record(SpanKey::Kernel(func), ns);
+                sum += ns;
+                if at % 3 == 0 {
+                    exposed.set_top(tops[at / 3 % tops.len()]);
+                    promote(&exposed, &instruments);
+                }
+                let series = read(&exposed, &instruments);
+                prop_assert_eq!(series.iter().map(|it| it.1).sum::<u64>(), sum);
+                let count = series.len();
+                let now: BTreeMap<_, _> = series.into_iter().map(|(label, ns, n)| (label, (ns, n))).collect();
+                prop_assert_eq!(now.len(), count, "a label twice");
+                for (label, (ns, n)) in before {
+                    let after = now.get(&label).copied().unwrap_or_default();
+                    prop_assert!(after.0 >= ns && after.1 >= n, "{} fell", label);
+                }
+                before = now;
+            }
+        }
+    }
+}
