@@ -6,13 +6,15 @@
 //! makes one up; [`steps`] finds its steps; [`plan`] turns it into the list of
 //! host operations; [`model`] predicts what an in-order device makes of them;
 //! [`driver`] decides what runs them and [`play`] does, with kernels that
-//! [`ptx`] wrote; [`report`] shows the result.
+//! [`ptx`] wrote; [`report`] shows the result, and [`http`] serves it.
 #![deny(missing_docs)]
 
 mod device;
 pub mod driver;
+pub mod http;
 pub mod model;
 pub mod options;
+mod pace;
 pub mod plan;
 pub mod play;
 pub mod progress;

@@ -4,12 +4,15 @@
 //! Invariant: an error is one line on standard error; exit code 2 for what the
 //! caller can mend, 1 where the driver fails a replay.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
+use metrale_replay::http::Server;
 use metrale_replay::options::{self, NoOptions, Options, Stamps};
 use metrale_replay::plan::{self, Timing};
-use metrale_replay::play::{self, Settings};
+use metrale_replay::play::{Playing, Settings};
 use metrale_replay::progress::Progress;
 use metrale_replay::report::{render, write_json_atomically};
 use metrale_replay::steps::Patterns;
@@ -32,6 +35,10 @@ fn main() -> ExitCode {
         Ok(running) => running,
         Err(error) => return fail(2, error),
     };
+    let server = match options.serve.map(Server::bind).transpose() {
+        Ok(server) => server,
+        Err(error) => return fail(2, format!("--serve: the port cannot be had: {error}")),
+    };
     let trace = match load(options.trace.as_deref()) {
         Ok(trace) => trace,
         Err(line) => return fail(2, line),
@@ -46,28 +53,47 @@ fn main() -> ExitCode {
         every,
         json,
         step_patterns,
+        serve_for,
         ..
     } = options;
     let plan = plan::build(&trace, &Patterns::new(step_patterns), timing);
     drop(trace);
     let trace = path.map(|path| path.display().to_string());
-    let report = match play::play(
-        &plan,
-        &running,
-        Settings {
-            every,
-            stamps,
-            trace,
-        },
-    ) {
+    let settings = Settings {
+        every,
+        stamps,
+        trace,
+    };
+    let playing = match Playing::new(&plan, &running, settings) {
+        Ok(playing) => playing,
+        Err(error) => return fail(1, error),
+    };
+    let report = match playing.once() {
         Ok(report) => report,
         Err(error) => return fail(1, error),
     };
     print!("{}", render(&report, WIDTH));
-    match json.map(|path| write_json_atomically(&path, &report)) {
-        Some(Err(error)) => fail(2, error),
+    if let Some(Err(error)) = json.map(|path| write_json_atomically(&path, &report)) {
+        return fail(2, error);
+    }
+    match server.map(|server| serve(server, &playing, serve_for)) {
+        Some(Err(error)) => fail(1, error),
         Some(Ok(())) | None => ExitCode::SUCCESS,
     }
+}
+
+/// Repeats the replay and serves what is measured.
+fn serve(
+    server: Server,
+    playing: &Playing<'_>,
+    serve_for: Option<Duration>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let address = server.address()?;
+    server.start(playing.telemetry())?;
+    println!("serving   http://{address}/metrics, /snapshot.json and /healthz");
+    std::io::stdout().flush()?;
+    let until = serve_for.and_then(|it| Instant::now().checked_add(it));
+    Ok(playing.repeat(until)?)
 }
 
 fn fail(code: u8, line: impl std::fmt::Display) -> ExitCode {

@@ -3,6 +3,7 @@
 //! what the recorder saw.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use cudarc::driver::{DriverError, result};
 use metrale_gpu_runtime::timing::InstallError;
@@ -12,6 +13,7 @@ use metrale_telemetry::{ConfigError, Telemetry, TelemetryConfig};
 use crate::device::{self, Device};
 use crate::driver::Running;
 use crate::options::Stamps;
+use crate::pace::Pace;
 use crate::plan::Plan;
 use crate::report::Report;
 use crate::serve;
@@ -54,27 +56,77 @@ pub struct Settings {
     pub trace: Option<String>,
 }
 
-/// Runs `plan` on `running` and reports.
-///
-/// # Errors
-/// [`PlayError`] where the driver or the recorder fails.
-pub fn play(plan: &Plan, running: &Running, settings: Settings) -> Result<Report, PlayError> {
-    let devices = plan.devices.len().max(1);
-    if devices > MAX_DEVICES {
-        return Err(PlayError::Devices(devices));
+/// A plan that can be played, as often as is wanted.
+pub struct Playing<'p> {
+    player: Player<'p>,
+    running: &'p Running,
+    settings: Settings,
+}
+
+impl<'p> Playing<'p> {
+    /// Makes ready to run `plan` on `running`.
+    ///
+    /// # Errors
+    /// [`PlayError`] where the driver or the recorder fails.
+    pub fn new(
+        plan: &'p Plan,
+        running: &'p Running,
+        settings: Settings,
+    ) -> Result<Self, PlayError> {
+        let devices = plan.devices.len().max(1);
+        if devices > MAX_DEVICES {
+            return Err(PlayError::Devices(devices));
+        }
+        let simulator = running.simulator.as_ref();
+        if let Some(simulator) = simulator {
+            simulator.set_device_count(devices as u32);
+        }
+        if let (Some(simulator), Stamps::Honest) = (simulator, settings.stamps) {
+            simulator.cost_as_a_real_driver();
+        }
+        let player = Player::new(plan, devices as u32, &settings, simulator)?;
+        Ok(Self {
+            player,
+            running,
+            settings,
+        })
     }
-    if let Some(simulator) = &running.simulator {
-        simulator.set_device_count(devices as u32);
+
+    /// What spans land in, by device.
+    #[must_use]
+    pub fn telemetry(&self) -> &[&'static Telemetry] {
+        &self.player.telemetry
     }
-    let simulator = running.simulator.as_ref();
-    if let (Some(simulator), Stamps::Honest) = (simulator, settings.stamps) {
-        simulator.cost_as_a_real_driver();
+
+    /// Runs the plan once, as fast as it goes, and reports what was measured.
+    ///
+    /// # Errors
+    /// [`PlayError`] where the driver fails.
+    pub fn once(&self) -> Result<Report, PlayError> {
+        let planned_ns = self.run(None)?;
+        let settings = self.settings.clone();
+        Ok(self.player.report(self.running, settings, planned_ns))
     }
-    let player = Player::new(plan, devices as u32, &settings, simulator)?;
-    let start_ns = simulator.map_or(0, Simulator::now_ns);
-    let planned_ns = serve::run(&player, simulator, start_ns)?;
-    player.finish()?;
-    Ok(player.report(running, settings, planned_ns))
+
+    /// Runs the plan over and over at its recorded pace, until the time is
+    /// `until`, or for ever.
+    ///
+    /// # Errors
+    /// [`PlayError`] where the driver fails.
+    pub fn repeat(&self, until: Option<Instant>) -> Result<(), PlayError> {
+        while until.is_none_or(|until| Instant::now() < until) {
+            self.run(Some(Pace::new(until)))?;
+        }
+        Ok(())
+    }
+
+    fn run(&self, pace: Option<Pace>) -> Result<u64, PlayError> {
+        let simulator = self.running.simulator.as_ref();
+        let start_ns = simulator.map_or(0, Simulator::now_ns);
+        let planned_ns = serve::run(&self.player, simulator, start_ns, pace)?;
+        self.player.finish()?;
+        Ok(planned_ns)
+    }
 }
 
 /// A plan, and what it runs on.

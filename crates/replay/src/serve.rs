@@ -10,6 +10,7 @@ use metrale_gpu_runtime::timing::StepGuard;
 use metrale_telemetry::Step;
 use metrale_telemetry::kernel::{LANE_ADMIT, SpanToken};
 
+use crate::pace::Pace;
 use crate::plan::{LaneSpan, Op, Plan, What};
 use crate::play::{PlayError, Player, number};
 use crate::progress::Progress;
@@ -20,17 +21,20 @@ const HARVEST_EVERY: usize = 1_000;
 /// Lanes open at once that are guards; a guard is a frame of the stack.
 const MAX_DEPTH: usize = 8;
 
-/// Performs the player's plan; on a simulator at its times from `start_ns` on.
-/// Returns how long the kernels with a span ran by the plan, nanoseconds.
+/// Performs the player's plan; on a simulator at its times from `start_ns` on,
+/// and in real time at `pace`, if there is one. Returns how long the kernels with
+/// a span ran by the plan, nanoseconds.
 pub(crate) fn run(
     player: &Player<'_>,
     simulator: Option<&Simulator>,
     start_ns: u64,
+    pace: Option<Pace>,
 ) -> Result<u64, PlayError> {
     let mut server = Server {
         player,
         simulator,
         start_ns,
+        pace,
         ops: player.plan.ops.iter(),
         progress: Progress::new("replaying"),
         guarded: guarded(player.plan),
@@ -87,6 +91,7 @@ struct Server<'p> {
     player: &'p Player<'p>,
     simulator: Option<&'p Simulator>,
     start_ns: u64,
+    pace: Option<Pace>,
     ops: Iter<'p, Op>,
     progress: Progress,
     guarded: HashSet<u32>,
@@ -104,13 +109,19 @@ impl Server<'_> {
     /// The next operation, at its time.
     fn next(&mut self) -> Option<What> {
         let op = self.ops.next()?;
+        if self.pace.is_some_and(|pace| !pace.wait(op.at_ns)) {
+            self.ops = [].iter();
+            return None;
+        }
         if let Some(simulator) = self.simulator {
             simulator.advance_to_ns(self.start_ns + op.at_ns);
         }
         if self.ops.len().is_multiple_of(HARVEST_EVERY) {
             self.player.harvest();
             let all = self.player.plan.ops.len();
-            self.progress.at((all - self.ops.len()) as u64, all as u64);
+            if self.pace.is_none() {
+                self.progress.at((all - self.ops.len()) as u64, all as u64);
+            }
         }
         Some(op.what)
     }

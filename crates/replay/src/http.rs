@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is measured, over HTTP on a loopback port: `/metrics` for Prometheus,
+//! `/snapshot.json`, `/healthz`.
+//!
+//! Invariants: a thread of its own, so that no request holds up the replay; a
+//! request changes nothing.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use metrale_telemetry::export::MetraleCollector;
+use metrale_telemetry::{Snapshot, Telemetry};
+use prometheus_client::encoding::{prometheus_protobuf, prometheus_text, text};
+use prometheus_client::registry::Registry;
+
+/// A port that is taken, on which nothing is served yet.
+#[derive(Debug)]
+pub struct Server(TcpListener);
+
+/// What a request reads.
+struct Served {
+    registry: Registry,
+    telemetry: Vec<&'static Telemetry>,
+}
+
+impl Server {
+    /// Takes the port; 0 takes a free one.
+    ///
+    /// # Errors
+    /// Where it is in use, or may not be used.
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        TcpListener::bind(address).map(Self)
+    }
+
+    /// The address with the port that was taken.
+    ///
+    /// # Errors
+    /// Where the system does not tell.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+
+    /// Serves `telemetry` from now on, until the process ends.
+    ///
+    /// # Errors
+    /// Where there can be no thread for it.
+    pub fn start(self, telemetry: &[&'static Telemetry]) -> io::Result<()> {
+        self.0.set_nonblocking(true)?;
+        let mut registry = Registry::default();
+        if let Some((first, others)) = telemetry.split_first() {
+            let collector = others
+                .iter()
+                .fold(MetraleCollector::new(first), |all, it| all.and(it));
+            registry.register_collector(Box::new(collector));
+        }
+        let served = Served {
+            registry,
+            telemetry: telemetry.to_vec(),
+        };
+        let router = Router::new()
+            .route("/metrics", get(metrics))
+            .route("/snapshot.json", get(snapshot))
+            .route("/healthz", get(health))
+            .with_state(Arc::new(served));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()?;
+        std::thread::Builder::new()
+            .name("metrale-http".into())
+            .spawn(move || {
+                runtime.block_on(async move {
+                    let listener = tokio::net::TcpListener::from_std(self.0)?;
+                    axum::serve(listener, router).await
+                })
+            })?;
+        Ok(())
+    }
+}
+
+/// The format of a page of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    /// Classic and native histograms.
+    Protobuf,
+    OpenMetrics,
+    Text,
+}
+
+impl Format {
+    /// The one that the client wants most; of equals the first.
+    fn accepted(accept: &str) -> Self {
+        let mut best = (Format::Text, 0.0);
+        for media in accept.split(',') {
+            let mut parts = media.split(';').map(str::trim);
+            let format = match parts.next() {
+                Some("application/vnd.google.protobuf")
+                    if media.contains("io.prometheus.client.MetricFamily")
+                        && media.contains("delimited") =>
+                {
+                    Format::Protobuf
+                }
+                Some("application/openmetrics-text") => Format::OpenMetrics,
+                Some("text/plain" | "text/*" | "*/*") => Format::Text,
+                _ => continue,
+            };
+            let weight = parts.find_map(|part| part.strip_prefix("q="));
+            let weight = weight.map_or(1.0, |weight| weight.parse().unwrap_or(0.0));
+            if weight > best.1 {
+                best = (format, weight);
+            }
+        }
+        best.0
+    }
+
+    fn content_type(self) -> &'static str {
+        match self {
+            Format::Protobuf => {
+                "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
+            }
+            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Format::Text => prometheus_text::CONTENT_TYPE,
+        }
+    }
+
+    fn page(self, registry: &Registry) -> Option<Vec<u8>> {
+        let mut page = String::new();
+        match self {
+            Format::Protobuf => return prometheus_protobuf::encode_to_vec(registry).ok(),
+            Format::OpenMetrics => text::encode(&mut page, registry).ok()?,
+            Format::Text => prometheus_text::encode(&mut page, registry).ok()?,
+        }
+        Some(page.into_bytes())
+    }
+}
+
+async fn metrics(State(served): State<Arc<Served>>, headers: HeaderMap) -> Response {
+    let accept = headers.get_all(ACCEPT).iter();
+    let accept: Vec<&str> = accept.filter_map(|value| value.to_str().ok()).collect();
+    let format = Format::accepted(&accept.join(","));
+    match format.page(&served.registry) {
+        Some(page) => ([(CONTENT_TYPE, format.content_type())], page).into_response(),
+        None => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+impl Served {
+    /// All devices as one.
+    fn snapshot(&self) -> Option<Snapshot> {
+        let mut all = self.telemetry.iter().map(|it| it.snapshot());
+        let mut merged = all.next()?;
+        for other in all {
+            merged.merge(&other).ok()?;
+        }
+        Some(merged)
+    }
+}
+
+async fn snapshot(State(served): State<Arc<Served>>) -> Response {
+    match served.snapshot().map(|it| serde_json::to_vec(&it)) {
+        Some(Ok(json)) => ([(CONTENT_TYPE, "application/json")], json).into_response(),
+        _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// Well, unless a driver status stopped a recorder for good.
+async fn health(State(served): State<Arc<Served>>) -> (StatusCode, &'static str) {
+    let recorders = served.snapshot().map_or(Vec::new(), |it| it.recorders);
+    if recorders.iter().any(|it| it.health.quarantined.is_some()) {
+        (StatusCode::SERVICE_UNAVAILABLE, "quarantined\n")
+    } else {
+        (StatusCode::OK, "ok\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Format;
+
+    #[test]
+    fn the_format_is_the_one_that_the_client_wants_most() {
+        let protobuf = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
+        let open = "application/openmetrics-text;version=1.0.0";
+        for (accept, expected) in [
+            ("", Format::Text),
+            ("*/*", Format::Text),
+            ("text/html", Format::Text),
+            (
+                &format!("{open},text/plain;version=0.0.4;q=0.5,*/*;q=0.1"),
+                Format::OpenMetrics,
+            ),
+            (
+                &format!("{protobuf},{open};q=0.8,*/*;q=0.2"),
+                Format::Protobuf,
+            ),
+            (
+                &format!("{protobuf};q=0.3, {open}; q=0.2, text/plain;q=0.9"),
+                Format::Text,
+            ),
+            (
+                "application/vnd.google.protobuf;encoding=text",
+                Format::Text,
+            ),
+            (&format!("{open};q=x,text/plain;q=0"), Format::Text),
+            (&format!("{open};q=NaN,;;,,q=1"), Format::Text),
+        ] {
+            assert_eq!(Format::accepted(accept), expected, "{accept}");
+        }
+    }
+}
