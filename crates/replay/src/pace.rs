@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 /// Being early by less than this is on time: a sleep takes longer.
 const EARLY: Duration = Duration::from_millis(1);
+/// The longest sleep: a server harvests as often.
+const NAP: Duration = Duration::from_millis(10);
 
 /// The time that a run of the plan began at, and when it has to end.
 #[derive(Clone, Copy, Debug)]
@@ -22,19 +24,21 @@ impl Pace {
         }
     }
 
-    /// Waits until the run is `at_ns` old; `false` where it has to end.
-    pub(crate) fn wait(&self, at_ns: u64) -> bool {
-        let now = Instant::now();
-        // A time too far away to be told is never reached.
-        let due = self.began.checked_add(Duration::from_nanos(at_ns));
-        let due = match (due, self.until) {
-            (Some(due), Some(until)) => Some(due.min(until)),
-            (due, until) => due.or(until),
-        };
-        let early = due.map_or(Duration::MAX, |due| due.saturating_duration_since(now));
-        if early >= EARLY {
-            std::thread::sleep(early);
+    /// Sleeps for a moment where the run is not `at_ns` old yet, and returns
+    /// how old it is then, at most that; `None` where it is that old, or over.
+    pub(crate) fn sleep_towards(&self, at_ns: u64) -> Option<u64> {
+        let at = Duration::from_nanos(at_ns);
+        let early = at.saturating_sub(self.began.elapsed());
+        if early < EARLY || self.is_over() {
+            return None;
         }
-        self.until.is_none_or(|until| Instant::now() < until)
+        std::thread::sleep(early.min(NAP));
+        let now = self.began.elapsed().min(at);
+        Some(u64::try_from(now.as_nanos()).unwrap_or(at_ns))
+    }
+
+    /// Whether the run has to end.
+    pub(crate) fn is_over(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
     }
 }

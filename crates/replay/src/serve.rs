@@ -109,7 +109,7 @@ impl Server<'_> {
     /// The next operation, at its time.
     fn next(&mut self) -> Option<What> {
         let op = self.ops.next()?;
-        if self.pace.is_some_and(|pace| !pace.wait(op.at_ns)) {
+        if self.pace.is_some_and(|pace| !self.wait(pace, op.at_ns)) {
             self.ops = [].iter();
             return None;
         }
@@ -124,6 +124,18 @@ impl Server<'_> {
             }
         }
         Some(op.what)
+    }
+
+    /// Waits in real time until the plan is `at_ns` old, and harvests meanwhile;
+    /// `false` where the run has to end.
+    fn wait(&self, pace: Pace, at_ns: u64) -> bool {
+        while let Some(now_ns) = pace.sleep_towards(at_ns) {
+            if let Some(simulator) = self.simulator {
+                simulator.advance_to_ns(self.start_ns + now_ns);
+            }
+            self.player.harvest();
+        }
+        !pace.is_over()
     }
 
     fn step(&mut self) -> Result<(), PlayError> {

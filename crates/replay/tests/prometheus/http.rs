@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! As much HTTP as the tests need.
+
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
+use std::time::Duration;
+
+/// The body of a page; `None` where nobody answers, or not with 200.
+pub(crate) fn try_get(port: u16, path: &str, accept: &str) -> Option<Vec<u8>> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
+    stream
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .ok()?;
+    // 1.0: the body ends with the connection, and comes in one piece.
+    let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n");
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).ok()?;
+    let end = answer.windows(4).position(|it| it == b"\r\n\r\n")?;
+    let head = String::from_utf8_lossy(&answer[..end]).into_owned();
+    let status = head.split(' ').nth(1)?;
+    (status == "200").then(|| answer.split_off(end + 4))
+}
+
+/// As [`try_get`], where an answer is certain.
+pub(crate) fn get(port: u16, path: &str, accept: &str) -> Vec<u8> {
+    try_get(port, path, accept).unwrap_or_else(|| panic!("no answer to {path}"))
+}
+
+/// A text as part of a query.
+pub(crate) fn encode(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() {
+            out.push(char::from(byte));
+        } else {
+            write!(out, "%{byte:02X}").expect("a String");
+        }
+    }
+    out
+}
