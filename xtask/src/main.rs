@@ -14,6 +14,7 @@ mod flags;
 mod loom;
 mod nvtx;
 mod outside;
+mod prometheus;
 mod sim;
 mod test;
 mod tidy;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rule `layers`: a crate uses only crates below it, telemetry knows CUDA's FFI only
-//! under its feature `nvtx`, and loom is no dependency of an ordinary build.
+//! under its feature `nvtx`, loom is no dependency of an ordinary build, and no
+//! library asks for protobuf.
 
 use cargo_metadata::{DependencyKind, Metadata};
 
@@ -43,6 +44,7 @@ struct Use {
     name: String,
     optional: bool,
     target: Option<String>,
+    features: Vec<String>,
 }
 
 /// The members from cargo's metadata; dev-dependencies are free and left out.
@@ -58,6 +60,7 @@ pub(super) fn members(metadata: &Metadata) -> Vec<Member> {
                     name: dependency.name.clone(),
                     optional: dependency.optional,
                     target: dependency.target.as_ref().map(ToString::to_string),
+                    features: dependency.features.clone(),
                 })
                 .collect(),
             turns_on: features
@@ -99,6 +102,19 @@ pub(super) fn check(members: &[Member]) -> Vec<Violation> {
                 && used.target.as_deref() != Some(LOOM)
             {
                 report(format!("depends on loom other than under `{LOOM}`"));
+            }
+            if used.name == "prometheus-client" && LIBRARIES.contains(&member.name.as_str()) {
+                if !used.optional {
+                    report("prometheus-client must be optional".to_owned());
+                }
+                let asked = used.features.iter().any(|it| it.contains("protobuf"));
+                let turned_on = member
+                    .turns_on
+                    .iter()
+                    .any(|(_, on)| on.contains("protobuf"));
+                if asked || turned_on {
+                    report("asks prometheus-client for protobuf: that is the user's".to_owned());
+                }
             }
             if member.name == "metrale-telemetry" && used.name == "metrale-gpu-sys" {
                 if !used.optional {
@@ -185,6 +201,24 @@ mod tests {
         assert_eq!(on(&[("default", "dep:metrale-gpu-sys")]), 1);
         assert_eq!(on(&[("prometheus", "metrale-gpu-sys/nvtx")]), 1);
         assert_eq!(on(&[("metrale-gpu-sys", "dep:metrale-gpu-sys")]), 1);
+    }
+
+    #[test]
+    fn libraries_ask_for_no_protobuf() {
+        let client = |optional, features: &[&str]| Use {
+            optional,
+            features: features.iter().map(|&it| it.to_owned()).collect(),
+            ..plain("prometheus-client")
+        };
+        let on = [("prometheus", "dep:prometheus-client")];
+        let protobuf = [("prometheus", "prometheus-client/prometheus_protobuf")];
+        for library in LIBRARIES {
+            assert_eq!(with(library, client(true, &[]), &on), 0);
+            assert_eq!(with(library, client(false, &[]), &on), 1);
+            assert_eq!(with(library, client(true, &["protobuf-protox"]), &on), 1);
+            assert_eq!(with(library, client(true, &[]), &protobuf), 1);
+        }
+        assert_eq!(with("metrale-replay", client(false, &["protobuf"]), &[]), 0);
     }
 
     #[test]
