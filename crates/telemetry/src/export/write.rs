@@ -2,7 +2,7 @@
 //! A family's samples, in whatever format the registry is encoded.
 
 use super::labels::Labels;
-use super::sample::{Family, Kind, Sample, Value, seconds};
+use super::sample::{Family, Kind, Value, seconds};
 use crate::instrument::{HistogramSnapshot, ZERO_THRESHOLD};
 use crate::snapshot::Snapshot;
 use prometheus_client::encoding::{
@@ -21,11 +21,11 @@ pub(super) fn family(
     snapshots: &[(Labels, Snapshot)],
     encoder: &mut DescriptorEncoder<'_>,
 ) -> fmt::Result {
-    let samples: Vec<(Vec<(&str, &str)>, Vec<Sample<'_>>)> = snapshots
+    let samples: Vec<_> = snapshots
         .iter()
         .map(|(labels, snapshot)| (labels.pairs(), (family.read)(snapshot)))
         .collect();
-    if samples.iter().all(|(_, samples)| samples.is_empty()) {
+    if samples.iter().all(|(_, own)| own.is_empty()) {
         return Ok(());
     }
     let kind = match family.kind {
@@ -36,8 +36,8 @@ pub(super) fn family(
     };
     let unit = family.seconds.then_some(&Unit::Seconds);
     let mut encoder = encoder.encode_descriptor(family.name, family.help, unit, kind)?;
-    for (common, samples) in &samples {
-        for sample in samples {
+    for (common, own) in &samples {
+        for sample in own {
             let labels = (common.as_slice(), sample.labels.as_slice());
             value(family.kind, &sample.value, encoder.encode_family(&labels)?)?;
         }
