@@ -9,11 +9,13 @@
 //! - [`threads`]: time on several threads.
 //! - [`paths`]: the hot paths whose instructions are counted.
 //! - [`calls`]: scripted workloads whose driver calls are counted.
+//! - [`gpu`]: `metrale-gpu-bench`, which measures on a GPU.
 #![deny(missing_docs)]
 
 pub mod app;
 pub mod calls;
 pub mod events;
+pub mod gpu;
 pub mod naive;
 pub mod paths;
 pub mod plain_histogram;

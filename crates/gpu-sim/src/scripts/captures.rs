@@ -9,6 +9,7 @@ const fn script(name: &'static str, steps: &'static str) -> Script {
     Script {
         name: Cow::Borrowed(name),
         hardware: true,
+        own_process: false,
         steps: Cow::Borrowed(steps),
     }
 }

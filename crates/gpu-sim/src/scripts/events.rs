@@ -9,6 +9,7 @@ const fn script(name: &'static str, steps: &'static str) -> Script {
     Script {
         name: Cow::Borrowed(name),
         hardware: true,
+        own_process: false,
         steps: Cow::Borrowed(steps),
     }
 }
@@ -16,8 +17,8 @@ const fn script(name: &'static str, steps: &'static str) -> Script {
 pub(super) const SCRIPTS: &[Script] = &[
     Script {
         name: Cow::Borrowed("before_cu_init"),
-        // A process in which nobody initialised the driver yet.
-        hardware: false,
+        hardware: true,
+        own_process: true,
         steps: Cow::Borrowed(
             "query NULL -> 400
              destroy-event NULL -> 400

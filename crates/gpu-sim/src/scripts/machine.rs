@@ -88,9 +88,11 @@ pub(super) fn run(driver: &Driver, text: &str) -> Vec<Difference> {
                 }
             };
             if let Some(found) = found {
+                let (call, expected) = text.split_once("->").unwrap_or((text, "0"));
                 differences.push(Difference {
                     line,
-                    step: text.to_owned(),
+                    call: call.trim().to_owned(),
+                    expected: expected.trim().to_owned(),
                     found,
                 });
             }

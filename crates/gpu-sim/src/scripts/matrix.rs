@@ -52,6 +52,7 @@ pub(super) fn scripts() -> impl Iterator<Item = Script> {
         Script {
             name: format!("query_under_{mode}_by_{whose}_thread_during_{capture}_capture").into(),
             hardware: true,
+            own_process: false,
             steps: steps.into(),
         }
     })

@@ -48,9 +48,10 @@ pub type Source<'a> = dyn Fn(&str) -> Option<*const c_void> + Sync + 'a;
 pub struct Script {
     /// What is claimed, in a few words joined by underscores; unique.
     pub name: Cow<'static, str>,
-    /// Whether the script may run on a real driver: it uses no dead handle and
-    /// needs no process of its own.
+    /// Whether the script may run on a real driver: it uses no dead handle.
     pub hardware: bool,
+    /// Whether nobody may have called `cuInit` in its process before.
+    pub own_process: bool,
     /// The steps, one a line.
     pub steps: Cow<'static, str>,
 }
@@ -60,15 +61,22 @@ pub struct Script {
 pub struct Difference {
     /// The step's line in the script, from 1.
     pub line: usize,
-    /// The step as written.
-    pub step: String,
+    /// The call, as written.
+    pub call: String,
+    /// The status and value, as written; `0` where none is.
+    pub expected: String,
     /// What was found instead.
     pub found: String,
 }
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: `{}`: {}", self.line, self.step, self.found)
+        let Self { line, call, .. } = self;
+        write!(
+            f,
+            "line {line}: `{call}`: expected {}, {}",
+            self.expected, self.found
+        )
     }
 }
 
@@ -112,6 +120,7 @@ mod tests {
         Script {
             name: "under_test".into(),
             hardware: false,
+            own_process: false,
             steps: steps.into(),
         }
     }

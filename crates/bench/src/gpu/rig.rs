@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Recorders as a server would have them, and its steps.
+
+use super::Failure;
+use super::gpu::{Event, Gpu, Graph, Stream};
+use metrale_gpu_runtime::timing::{GraphRef, Harvest, Recorder, RecorderConfig};
+use metrale_telemetry::kernel::LANES;
+use metrale_telemetry::{Level, Sampling, Telemetry, TelemetryConfig};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What watches a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Watch {
+    pub(crate) name: &'static str,
+    /// `None`: no recorder at all.
+    pub(crate) config: Option<TelemetryConfig>,
+}
+
+const fn watch(name: &'static str, level: Level, every: u64, sampling: Sampling) -> Watch {
+    let config = TelemetryConfig {
+        level,
+        every,
+        sampling,
+        seed: 0,
+    };
+    Watch {
+        name,
+        config: Some(config),
+    }
+}
+
+/// No recorder.
+pub(crate) const BARE: Watch = Watch {
+    name: "no recorder",
+    config: None,
+};
+
+/// Every step armed.
+pub(crate) const EVERY: Watch = watch("Kernel, N = 1", Level::Kernel, 1, Sampling::Hashed);
+/// The default.
+pub(crate) const DEFAULT: Watch = watch("Kernel, N = 64", Level::Kernel, 64, Sampling::Hashed);
+
+/// All of them, the bare step first.
+pub(crate) const WATCHES: [Watch; 6] = [
+    BARE,
+    watch("Off", Level::Off, 64, Sampling::Hashed),
+    watch("Basic", Level::Basic, 64, Sampling::Hashed),
+    DEFAULT,
+    watch(
+        "Kernel, Spread, N = 64",
+        Level::Kernel,
+        64,
+        Sampling::Spread,
+    ),
+    EVERY,
+];
+
+/// Telemetry that is never dropped.
+pub(crate) fn telemetry(config: TelemetryConfig) -> Result<&'static Telemetry, Failure> {
+    let telemetry: &'static Telemetry = Box::leak(Box::new(Telemetry::new()));
+    let configured = telemetry.configure(config);
+    configured.map_err(|error| Failure::Other(error.to_string()))?;
+    Ok(telemetry)
+}
+
+/// A recorder over `telemetry` with everything else at its default.
+pub(crate) fn recorder(
+    gpu: &Gpu,
+    telemetry: &'static Telemetry,
+    harvest: Harvest,
+) -> Result<Recorder, Failure> {
+    let config = RecorderConfig {
+        harvest,
+        ..RecorderConfig::default()
+    };
+    let driver = Arc::clone(&gpu.driver);
+    // SAFETY: the context lives as long as the process.
+    let made = unsafe { Recorder::from_raw(driver, gpu.context, telemetry, config) };
+    made.map_err(|error| Failure::Other(error.to_string()))
+}
+
+/// What a lane launches.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Work {
+    /// So many kernels of so many nanoseconds, over the three lanes.
+    Eager { launches: usize, ns: u64 },
+    /// One graph, in the last lane.
+    Graph(Graph),
+}
+
+/// One step as `recorder` sees it, or the bare step.
+pub(crate) fn step(
+    gpu: &Gpu,
+    stream: Stream,
+    work: Work,
+    recorder: Option<(&Recorder, GraphRef)>,
+) -> Result<(), Failure> {
+    let Some((recorder, name)) = recorder else {
+        return match work {
+            Work::Eager { launches, ns } => {
+                (0..launches).try_for_each(|_| gpu.launch(gpu.spin, stream, ns))
+            }
+            Work::Graph(graph) => gpu.launch_graph(graph, stream),
+        };
+    };
+    let step = recorder.step();
+    for lane in 0..LANES.len() {
+        let guard = step.lane(lane, stream.of(gpu));
+        match work {
+            Work::Eager { launches, ns } => {
+                let share = launches * (lane + 1) / LANES.len() - launches * lane / LANES.len();
+                for _ in 0..share {
+                    let _launch = guard.launch(gpu.spin.named());
+                    gpu.launch(gpu.spin, stream, ns)?;
+                }
+            }
+            Work::Graph(graph) if lane + 1 == LANES.len() => {
+                let _launch = guard.graph(name);
+                gpu.launch_graph(graph, stream)?;
+            }
+            Work::Graph(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// How long to wait for room in the ring.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Waits until the ring has room for `spans` more, for a bounded time; a ring
+/// that is full drops spans, which are counted.
+pub(crate) fn make_room(recorder: &Recorder, spans: usize) {
+    let began = Instant::now();
+    let slots = metrale_gpu_runtime::timing::SPAN_SLOTS as u64;
+    let most = slots.saturating_sub(spans as u64);
+    while recorder.kernel_ledger().in_flight > most && began.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Two events around what is to be timed on the GPU by the bench itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Around {
+    from: Event,
+    to: Event,
+}
+
+impl Around {
+    pub(crate) fn new(gpu: &Gpu) -> Result<Self, Failure> {
+        Ok(Self {
+            from: gpu.event()?,
+            to: gpu.event()?,
+        })
+    }
+
+    /// Runs `work` between the two events; what it gives.
+    pub(crate) fn run<T>(
+        &self,
+        gpu: &Gpu,
+        stream: Stream,
+        work: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        gpu.record(self.from, stream)?;
+        let given = work()?;
+        gpu.record(self.to, stream)?;
+        Ok(given)
+    }
+
+    /// GPU nanoseconds between them; both are over.
+    pub(crate) fn ns(&self, gpu: &Gpu) -> Result<f64, Failure> {
+        gpu.elapsed(self.from, self.to)
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How far a span is from what its kernel says itself.
+
+use super::{Body, Section};
+use crate::gpu::Failure;
+use crate::gpu::gpu::Stream;
+use crate::gpu::item::{Cell, Table};
+use crate::gpu::rig::{self, EVERY};
+use crate::gpu::run::Bench;
+use crate::gpu::stats::{summary, tick};
+use metrale_gpu_runtime::timing::{Harvest, Recorder};
+use metrale_telemetry::kernel::LANE_DECODE;
+
+pub(super) const SECTION: Section = Section {
+    id: "accuracy",
+    title: "Accuracy",
+    about: "A span of the recorder around one kernel, less the time by the kernel's own `%globaltimer` \
+            (its first instruction to its last): the launch and the end of the kernel are in the span and \
+            not in its own time. Queued: the kernel waits behind another, as in a busy server. Idle: the \
+            start event finds an idle stream, so that the host's way from event to launch is in the span, too.",
+    seconds: 40,
+    body: Body::OnDevice(measure),
+};
+
+const DURATIONS_US: [u64; 14] = [
+    2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000,
+];
+
+/// GPU time of the kernel that a queued one waits behind.
+const BEFORE_NS: u64 = 300_000;
+const ROUNDS: u32 = 200;
+
+const SIMULATED: &str = "not measurable on the simulator: its kernels write nothing";
+
+fn measure(bench: &Bench) -> Result<(), Failure> {
+    let gpu = &bench.gpu;
+    let stream = gpu.stream()?;
+    if gpu.is_simulated() {
+        bench.tell.note(format!("`%globaltimer`: {SIMULATED}."));
+    } else {
+        let tick = tick(&gpu.tick(stream)?);
+        let tick = tick.map_or("no tick".to_owned(), |ns| format!("{ns:.0} ns"));
+        bench.tell.note(format!(
+            "`%globaltimer` moves in steps of {tick}: no error below that means anything."
+        ));
+    }
+    let columns = [
+        ("kernel", "µs"),
+        ("case", ""),
+        ("spans", "count"),
+        ("span, median", "ns"),
+        ("error, least", "ns"),
+        ("error, median", "ns"),
+        ("error, p99", "ns"),
+        ("error, most", "ns"),
+        ("error of the median", "%"),
+    ];
+    let mut table = Table::new("error", "Span less the kernel's own time.", &columns);
+    let telemetry = rig::telemetry(EVERY.config.unwrap_or_default())?;
+    let recorder = rig::recorder(gpu, telemetry, Harvest::Explicit)?;
+    let mut left = 2 * DURATIONS_US.len() as u32;
+    for us in DURATIONS_US {
+        for (name, queued) in [("queued", true), ("idle", false)] {
+            let budget = bench.budget.part(left);
+            left -= 1;
+            let (mut spans, mut errors) = (Vec::new(), Vec::new());
+            for round in budget.rounds(3, ROUNDS) {
+                let (span, own) = once(bench, &recorder, stream, us * 1_000, queued)?;
+                if round > 0 {
+                    spans.push(span);
+                    errors.extend(own.map(|own| span - own));
+                }
+            }
+            let Some(span) = summary(spans) else { continue };
+            let error = summary(errors);
+            let figure = |ns: Option<f64>| Cell::or_none(ns, 0, SIMULATED);
+            let percent = error.map(|it| 100.0 * it.median / span.median);
+            table.row([
+                Cell::count(us),
+                name.into(),
+                Cell::count(span.count as u64),
+                Cell::number(span.median, 0),
+                figure(error.map(|it| it.least)),
+                figure(error.map(|it| it.median)),
+                figure(error.map(|it| it.p99)),
+                figure(error.map(|it| it.most)),
+                Cell::or_none(percent, 2, SIMULATED),
+            ]);
+            bench.tell.table(&table);
+        }
+    }
+    Ok(())
+}
+
+/// One kernel in a span: what the span says and what the kernel says, ns.
+fn once(
+    bench: &Bench,
+    recorder: &Recorder,
+    stream: Stream,
+    ns: u64,
+    queued: bool,
+) -> Result<(f64, Option<f64>), Failure> {
+    let gpu = &bench.gpu;
+    let landed = |recorder: &Recorder| -> u64 {
+        let kernels = recorder.telemetry().instruments().kernels();
+        kernels.iter().map(|kernel| kernel.total_ns).sum()
+    };
+    let before = landed(recorder);
+    gpu.sync(stream)?;
+    if queued {
+        gpu.launch(gpu.spin, stream, BEFORE_NS)?;
+    }
+    let step = recorder.telemetry().step_begin();
+    let token = recorder.begin_launch(step, LANE_DECODE, gpu.spin.named(), stream.of(gpu));
+    gpu.stamped(stream, ns)?;
+    let token = token.ok_or_else(|| Failure::Other("the recorder gave no span".to_owned()))?;
+    recorder.end_launch(token, stream.of(gpu));
+    gpu.sync(stream)?;
+    if recorder.harvest() != 1 {
+        return Err(Failure::Other(format!(
+            "no span landed: {:?}",
+            recorder.health()
+        )));
+    }
+    let span = (landed(recorder) - before) as f64;
+    if gpu.is_simulated() {
+        return Ok((span, None));
+    }
+    let own = gpu.stamp()?;
+    if own < ns as f64 {
+        return Err(Failure::Other(format!(
+            "the kernel says {own} ns of {ns} ns"
+        )));
+    }
+    Ok((span, Some(own)))
+}

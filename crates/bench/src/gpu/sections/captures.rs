@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether captures survive that a recorder records and harvests meanwhile.
+
+use super::{Body, Section};
+use crate::gpu::Failure;
+use crate::gpu::gpu::{Gpu, Stream};
+use crate::gpu::item::{Cell, Table};
+use crate::gpu::rig::{self, EVERY};
+use crate::gpu::run::Bench;
+use metrale_gpu_runtime::timing::{Harvest, Recorder};
+use metrale_telemetry::kernel::LANE_DECODE;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+pub(super) const SECTION: Section = Section {
+    id: "captures",
+    title: "Captures beside a harvest",
+    about: "One thread captures four kernels again and again, in each of the three modes, while another \
+            records lanes on a stream of its own and somebody harvests. A capture survives if it ends with \
+            status 0 and a graph: all must. The last row shows that the check can fail: one poll as a \
+            library without guards would make it.",
+    seconds: 25,
+    body: Body::OnDevice(measure),
+};
+
+const MODES: [(&str, u32); 3] = [("global", 0), ("thread-local", 1), ("relaxed", 2)];
+const CAPTURES: u32 = 400;
+/// Between two harvests: far more often than a server would.
+const INTERVAL: Duration = Duration::from_micros(100);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    OwnThread,
+    AnotherThread,
+    CapturingThread,
+}
+
+const HARVESTERS: [(&str, Who); 3] = [
+    ("the recorder's thread", Who::OwnThread),
+    ("another thread", Who::AnotherThread),
+    ("the capturing thread", Who::CapturingThread),
+];
+
+fn measure(bench: &Bench) -> Result<(), Failure> {
+    let columns = [
+        ("capture mode", ""),
+        ("who harvests", ""),
+        ("captures", "count"),
+        ("survived", "count"),
+        ("lanes landed meanwhile", "count"),
+        ("polls refused", "count"),
+    ];
+    let mut table = Table::new("captures", "Captures that survived.", &columns);
+    let mut left = (MODES.len() * HARVESTERS.len()) as u32;
+    let mut broken = 0;
+    for (mode_name, mode) in MODES {
+        for (name, who) in HARVESTERS {
+            let told = case(bench, left, mode, who)?;
+            left -= 1;
+            broken += told.tried - told.survived;
+            let counts = [told.tried, told.survived, told.landed, told.refused];
+            let counts = counts.map(Cell::count);
+            table.row([mode_name.into(), name.into()].into_iter().chain(counts));
+            bench.tell.table(&table);
+        }
+    }
+    let survived = unguarded(&bench.gpu)?;
+    let counts = [1, u64::from(survived), 0, 0].map(Cell::count);
+    let name = "nobody; an unguarded poll by another thread";
+    table.row(["global".into(), name.into()].into_iter().chain(counts));
+    bench.tell.table(&table);
+    if broken > 0 {
+        return Err(Failure::Other(format!("{broken} captures were broken")));
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    tried: u64,
+    survived: u64,
+    landed: u64,
+    refused: u64,
+}
+
+fn case(bench: &Bench, left: u32, mode: u32, who: Who) -> Result<Told, Failure> {
+    let gpu = &bench.gpu;
+    let telemetry = rig::telemetry(EVERY.config.unwrap_or_default())?;
+    let harvest = match who {
+        Who::OwnThread => Harvest::OwnThread(INTERVAL),
+        Who::AnotherThread | Who::CapturingThread => Harvest::Explicit,
+    };
+    let recorder = rig::recorder(gpu, telemetry, harvest)?;
+    let (captured, apart, ours) = (gpu.stream()?, gpu.stream()?, gpu.stream()?);
+    let stop = AtomicBool::new(false);
+    let lanes = AtomicU64::new(0);
+    let (mut tried, mut survived) = (0, 0);
+    std::thread::scope(|scope| {
+        let beside = scope.spawn(|| beside(gpu, &recorder, apart, who, (&stop, &lanes)));
+        // The other thread is at work before the first capture.
+        while lanes.load(Ordering::Relaxed) == 0 && !beside.is_finished() {
+            std::thread::yield_now();
+        }
+        for _ in bench.budget.part(left).rounds(20, CAPTURES) {
+            tried += 1;
+            survived += u64::from(capture(gpu, &recorder, (captured, ours), mode, who));
+        }
+        stop.store(true, Ordering::Relaxed);
+        let ended = beside.join();
+        ended.map_err(|_| Failure::Other("the recording thread panicked".to_owned()))?
+    })?;
+    gpu.sync(apart)?;
+    gpu.sync(ours)?;
+    recorder.harvest();
+    let told = Told {
+        tried,
+        survived,
+        landed: recorder.lane_ledger().landed,
+        refused: recorder.health().polls_refused,
+    };
+    recorder.close();
+    Ok(told)
+}
+
+/// Records lanes until it is stopped.
+fn beside(
+    gpu: &Gpu,
+    recorder: &Recorder,
+    stream: Stream,
+    who: Who,
+    (stop, lanes): (&AtomicBool, &AtomicU64),
+) -> Result<(), Failure> {
+    gpu.enter()?;
+    while !stop.load(Ordering::Relaxed) {
+        lane(gpu, recorder, stream);
+        if who == Who::AnotherThread {
+            recorder.harvest();
+        }
+        lanes.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_micros(50));
+    }
+    Ok(())
+}
+
+fn lane(gpu: &Gpu, recorder: &Recorder, stream: Stream) {
+    let step = recorder.telemetry().step_begin();
+    if let Some(token) = recorder.begin_lane(step, LANE_DECODE, stream.of(gpu)) {
+        recorder.end_lane(token, stream.of(gpu));
+    }
+}
+
+/// One capture; whether it survived.
+fn capture(
+    gpu: &Gpu,
+    recorder: &Recorder,
+    (captured, ours): (Stream, Stream),
+    mode: u32,
+    who: Who,
+) -> bool {
+    let mut fine = gpu.begin_capture(captured, mode).is_ok();
+    for _ in 0..4 {
+        if who == Who::CapturingThread {
+            lane(gpu, recorder, ours);
+            recorder.harvest();
+        }
+        fine &= gpu.launch(gpu.empty, captured, 0).is_ok();
+    }
+    let (status, is_graph) = gpu.end_capture(captured);
+    fine && status.is_success() && is_graph
+}
+
+/// A poll by a thread in its ordinary mode during a global capture; whether
+/// that survived.
+fn unguarded(gpu: &Gpu) -> Result<bool, Failure> {
+    let (captured, apart) = (gpu.stream()?, gpu.stream()?);
+    let event = gpu.event()?;
+    gpu.record(event, apart)?;
+    gpu.sync(apart)?;
+    gpu.begin_capture(captured, 0)?;
+    let polled = std::thread::scope(|scope| scope.spawn(|| gpu.query(event)).join());
+    let (status, is_graph) = gpu.end_capture(captured);
+    polled.map_err(|_| Failure::Other("the polling thread panicked".to_owned()))?;
+    Ok(status.is_success() && is_graph)
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the recorder adds to a step, at each level, against the same loop
+//! without a recorder.
+
+use super::{Body, Section};
+use crate::gpu::Failure;
+use crate::gpu::gpu::Stream;
+use crate::gpu::item::{Cell, Table};
+use crate::gpu::rig::{self, Around, WATCHES, Watch, Work};
+use crate::gpu::run::Bench;
+use crate::gpu::stats::summary;
+use metrale_gpu_runtime::timing::Harvest;
+use metrale_telemetry::Telemetry;
+use std::time::Instant;
+
+pub(super) const EAGER: Section = Section {
+    id: "eager-steps",
+    title: "Eager steps",
+    about: "Steps of three lanes that launch kernels of 2 µs, in blocks of 64 steps: of these one is armed \
+            where N = 64. Host: from the step's first call to its last, without waiting for the GPU. GPU: \
+            between two events of the bench around the step. Every kind of recorder has its block in every \
+            round, harvested by its own thread; ratios are to the block without a recorder in the same \
+            round, their median with the least and the most.",
+    seconds: 100,
+    body: Body::OnDevice(eager),
+};
+
+pub(super) const GRAPH: Section = Section {
+    id: "graph-steps",
+    title: "Graph steps",
+    about: "As above, but a step launches one graph of so many kernels, in its last lane.",
+    seconds: 45,
+    body: Body::OnDevice(graphs),
+};
+
+const SIZES: [usize; 4] = [50, 200, 1_000, 4_000];
+const KERNEL_NS: u64 = 2_000;
+/// As many steps as one is armed of.
+const BLOCK: usize = 64;
+const ROUNDS: u32 = 9;
+
+const COLUMNS: [(&str, &str); 11] = [
+    ("launches", "count"),
+    ("recorder", ""),
+    ("rounds", "count"),
+    ("host", "µs/step"),
+    ("host, to none", "ratio"),
+    ("least host", "ratio"),
+    ("most host", "ratio"),
+    ("GPU", "µs/step"),
+    ("GPU, to none", "ratio"),
+    ("host p99", "µs/step"),
+    ("spans dropped", "count"),
+];
+
+fn eager(bench: &Bench) -> Result<(), Failure> {
+    let work = |_: Stream, launches: usize| {
+        let ns = KERNEL_NS;
+        Ok(Work::Eager { launches, ns })
+    };
+    measure(bench, "Kernels launched one by one.", work)
+}
+
+fn graphs(bench: &Bench) -> Result<(), Failure> {
+    let work = |stream, nodes| bench.gpu.graph(stream, nodes, KERNEL_NS).map(Work::Graph);
+    measure(bench, "One graph a step.", work)
+}
+
+fn measure(
+    bench: &Bench,
+    title: &str,
+    work: impl Fn(Stream, usize) -> Result<Work, Failure>,
+) -> Result<(), Failure> {
+    let mut table = Table::new("steps", title, &COLUMNS);
+    let stream = bench.gpu.stream()?;
+    let sizes = bench.budget.many(&SIZES[..], &SIZES[..2]);
+    let telemetries: Vec<_> = WATCHES
+        .iter()
+        .map(|watch| watch.config.map(rig::telemetry).transpose())
+        .collect::<Result<_, _>>()?;
+    for (at, &launches) in sizes.iter().enumerate() {
+        let budget = bench.budget.part((sizes.len() - at) as u32);
+        let work = work(stream, launches)?;
+        let mut told: Vec<Vec<Block>> = vec![Vec::new(); WATCHES.len()];
+        // The first round warms up.
+        for round in budget.rounds(2, ROUNDS + 1) {
+            for turn in 0..WATCHES.len() {
+                // Nobody is always the first after the bare step.
+                let at = (turn + round as usize) % WATCHES.len();
+                let block = block(bench, stream, work, launches, telemetries[at])?;
+                if round > 0 {
+                    told[at].push(block);
+                }
+            }
+        }
+        for (watch, blocks) in WATCHES.iter().zip(&told) {
+            table.rows.extend(row(launches, watch, blocks, &told[0]));
+        }
+        bench.tell.table(&table);
+    }
+    Ok(())
+}
+
+/// What 64 steps took.
+#[derive(Clone, Debug, Default)]
+struct Block {
+    /// Mean of a step, ns.
+    host_ns: f64,
+    gpu_ns: f64,
+    /// Of each step.
+    hosts_ns: Vec<f64>,
+    dropped: u64,
+}
+
+fn block(
+    bench: &Bench,
+    stream: Stream,
+    work: Work,
+    launches: usize,
+    telemetry: Option<&'static Telemetry>,
+) -> Result<Block, Failure> {
+    let gpu = &bench.gpu;
+    let recorder = telemetry
+        .map(|telemetry| rig::recorder(gpu, telemetry, Harvest::default()))
+        .transpose()?;
+    let named = recorder.as_ref().map(|it| (it, it.graph("graph")));
+    let around = Around::new(gpu)?;
+    let mut block = Block::default();
+    for _ in 0..BLOCK {
+        if let Some(recorder) = &recorder {
+            rig::make_room(recorder, launches);
+        }
+        let took = around.run(gpu, stream, || {
+            let began = Instant::now();
+            rig::step(gpu, stream, work, named)?;
+            Ok(began.elapsed().as_nanos() as f64)
+        })?;
+        gpu.sync(stream)?;
+        block.host_ns += took / BLOCK as f64;
+        block.gpu_ns += around.ns(gpu)? / BLOCK as f64;
+        block.hosts_ns.push(took);
+    }
+    if let Some(recorder) = recorder {
+        block.dropped = recorder.kernel_ledger().dropped + recorder.lane_ledger().dropped;
+        recorder.close();
+    }
+    Ok(block)
+}
+
+/// The row of one kind of recorder; `bare` are the blocks of the same rounds
+/// without one.
+fn row(launches: usize, watch: &Watch, blocks: &[Block], bare: &[Block]) -> Option<Vec<Cell>> {
+    let all = |figure: fn(&Block) -> f64| summary(blocks.iter().map(figure).collect());
+    let ratios = |figure: fn(&Block) -> f64| {
+        let pairs = blocks.iter().zip(bare);
+        summary(
+            pairs
+                .map(|(ours, none)| figure(ours) / figure(none))
+                .collect(),
+        )
+    };
+    let (host, gpu) = (all(|it| it.host_ns)?, all(|it| it.gpu_ns)?);
+    let host_ratio = ratios(|it| it.host_ns)?;
+    let gpu_ratio = ratios(|it| it.gpu_ns)?;
+    let each = summary(blocks.iter().flat_map(|it| it.hosts_ns.clone()).collect())?;
+    Some(vec![
+        Cell::count(launches as u64),
+        watch.name.into(),
+        Cell::count(host.count as u64),
+        Cell::number(host.median / 1e3, 1),
+        Cell::number(host_ratio.median, 3),
+        Cell::number(host_ratio.least, 3),
+        Cell::number(host_ratio.most, 3),
+        Cell::number(gpu.median / 1e3, 1),
+        Cell::number(gpu_ratio.median, 3),
+        Cell::number(each.p99 / 1e3, 1),
+        Cell::count(blocks.iter().map(|it| it.dropped).sum()),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Block, Cell, WATCHES, row};
+
+    fn block(host_ns: f64, gpu_ns: f64) -> Block {
+        Block {
+            host_ns,
+            gpu_ns,
+            hosts_ns: vec![host_ns, 3.0 * host_ns],
+            dropped: 1,
+        }
+    }
+
+    #[test]
+    fn ratios_are_of_the_same_round() {
+        let bare = [block(1e6, 2e6), block(2e6, 2e6), block(4e6, 2e6)];
+        let ours = [block(2e6, 2e6), block(2e6, 3e6), block(6e6, 2e6)];
+        let cells = row(50, &WATCHES[1], &ours, &bare).expect("a row");
+        assert_eq!(cells[3], Cell::Number(2_000.0, 1));
+        assert_eq!(cells[4..7], [1.5, 1.0, 2.0].map(|it| Cell::Number(it, 3)));
+        assert_eq!(cells[8], Cell::Number(1.0, 3));
+        assert_eq!(cells[9], Cell::Number(18_000.0, 1));
+        assert_eq!(cells[10], Cell::Number(3.0, 0));
+        assert_eq!(row(50, &WATCHES[1], &[], &[]), None);
+    }
+}
