@@ -8,7 +8,7 @@
 
 use super::Failure;
 use super::cuda::{Functions, called};
-use super::ptx::{HEADS, KERNELS};
+use super::ptx::KERNELS;
 use metrale_gpu_runtime::timing::{KernelRef, StreamRef};
 use metrale_gpu_sys::cuda::{CUevent, CUstream, Driver, EVENT_DEFAULT, Status};
 use std::ffi::{CStr, CString, c_int, c_void};
@@ -104,15 +104,9 @@ impl Gpu {
 
     fn load(&mut self) -> Result<(), Failure> {
         let mut module = 0;
-        let mut status = Status::ERROR_INVALID_PTX;
-        for head in HEADS {
-            let text = CString::new(format!("{head}{KERNELS}")).unwrap_or_default();
-            // SAFETY: a pointer to a live handle, and a C string.
-            status = unsafe { (self.more.load)(&raw mut module, text.as_ptr()) };
-            if status.is_success() {
-                break;
-            }
-        }
+        let text = CString::new(KERNELS).unwrap_or_default();
+        // SAFETY: a pointer to a live handle, and a C string.
+        let status = unsafe { (self.more.load)(&raw mut module, text.as_ptr()) };
         called(c"cuModuleLoadData", status)?;
         let find = |name: &CStr| {
             let mut kernel = 0;

@@ -64,8 +64,9 @@ impl Column {
 }
 
 impl Cell {
-    pub(crate) fn number(value: impl Into<f64>, decimals: u8) -> Self {
-        Self::Number(value.into(), decimals)
+    /// A figure; what is no number (a ratio to nothing) is none.
+    pub(crate) fn number(value: f64, decimals: u8) -> Self {
+        Self::or_none(Some(value), decimals, "-")
     }
 
     /// A count.
@@ -75,7 +76,8 @@ impl Cell {
 
     /// The figure if there is one.
     pub(crate) fn or_none(value: Option<f64>, decimals: u8, why: &str) -> Self {
-        match value {
+        // JSON knows no other numbers.
+        match value.filter(|value| value.is_finite()) {
             Some(value) => Self::Number(value, decimals),
             None => Self::None(why.to_owned()),
         }
@@ -113,7 +115,7 @@ fn grouped(value: f64, decimals: usize) -> String {
     let (whole, rest) = plain.split_at(plain.find('.').unwrap_or(plain.len()));
     let mut text = String::new();
     for (at, digit) in whole.chars().enumerate() {
-        if at > 0 && (whole.len() - at).is_multiple_of(3) && value.is_finite() {
+        if at > 0 && (whole.len() - at).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -216,6 +218,14 @@ mod tests {
             assert!(!line.contains('\n'));
             assert_eq!(serde_json::from_str::<Item>(&line).expect("an item"), item);
         }
+    }
+
+    #[test]
+    fn what_is_no_number_is_no_figure() {
+        for value in [f64::NAN, f64::INFINITY] {
+            assert_eq!(Cell::number(value, 1), Cell::None("-".to_owned()));
+        }
+        assert_eq!(Cell::or_none(None, 0, "why"), Cell::None("why".to_owned()));
     }
 
     #[test]

@@ -42,13 +42,27 @@ impl End {
 /// a driver takes its time to go.
 const GRACE: Duration = Duration::from_secs(12);
 
+/// Begins each line that is an item: a driver may print, too.
+pub(crate) const MARK: &str = "metrale-gpu-bench: ";
+
+/// Ends this process, one of a section, with the one that started it.
+pub(crate) fn go_with_it() {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: takes two numbers. The thread that started this process is
+        // its parent's main one, which does not end before it.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    }
+}
+
 /// Measures section `id` from entry `from` of its list on, in a process that has
-/// `time`; gives each note and table to `take` as it comes.
+/// `time` and tells something at least every `quiet`; gives each note and table
+/// to `take` as it comes.
 pub(crate) fn run(
     options: &Options,
     id: &str,
     from: usize,
-    time: Duration,
+    (time, quiet): (Duration, Duration),
     take: &mut dyn FnMut(Item),
 ) -> End {
     let died = |how: String| End::Died { how, trying: None };
@@ -66,17 +80,22 @@ pub(crate) fn run(
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
     match command.spawn() {
-        Ok(child) => attend(child, Instant::now() + time + GRACE, take),
+        Ok(child) => attend(child, (time + GRACE, quiet + GRACE), take),
         Err(error) => died(format!("cannot be started: {error}")),
     }
 }
 
-fn attend(mut child: Child, until: Instant, take: &mut dyn FnMut(Item)) -> End {
+fn attend(
+    mut child: Child,
+    (time, quiet): (Duration, Duration),
+    take: &mut dyn FnMut(Item),
+) -> End {
+    let until = Instant::now() + time;
     let lines = lines(&mut child);
     let (mut trying, mut end) = (None, None);
     while end.is_none() {
         let left = until.saturating_duration_since(Instant::now());
-        match lines.recv_timeout(left) {
+        match lines.recv_timeout(left.min(quiet)) {
             Ok(Item::Trying(what)) => trying = Some(what),
             Ok(Item::Failed(why)) => end = Some(End::Failed(why)),
             Ok(Item::Done) => end = Some(End::Done),
@@ -108,10 +127,12 @@ fn lines(child: &mut Child) -> Receiver<Item> {
             .into_iter()
             .flat_map(|pipe| BufReader::new(pipe).lines());
         for line in lines.map_while(Result::ok) {
-            // A driver may print, too.
-            if let Ok(item) = serde_json::from_str(&line)
-                && told.send(item).is_err()
-            {
+            let Some(line) = line.strip_prefix(MARK) else {
+                continue;
+            };
+            let unread = |error| Item::Failed(format!("an item that cannot be read: {error}"));
+            let item = serde_json::from_str(line).unwrap_or_else(unread);
+            if told.send(item).is_err() {
                 return;
             }
         }
@@ -135,14 +156,15 @@ mod tests {
     use super::{End, attend};
     use crate::gpu::item::Item;
     use std::process::{Command, Stdio};
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     fn of(script: &str, time: Duration) -> (End, Vec<Item>) {
+        let script = script.replace("tell ", "echo metrale-gpu-bench: ");
         let mut command = Command::new("sh");
-        command.args(["-c", script]).stdout(Stdio::piped());
+        command.args(["-c", &script]).stdout(Stdio::piped());
         let child = command.spawn().expect("a shell");
         let mut taken = Vec::new();
-        let end = attend(child, Instant::now() + time, &mut |item| taken.push(item));
+        let end = attend(child, (LONG, time), &mut |item| taken.push(item));
         (end, taken)
     }
 
@@ -151,10 +173,10 @@ mod tests {
     #[test]
     fn what_was_told_is_kept_however_it_ends() {
         let note = Item::Note("n".to_owned());
-        let told = r#"echo '{"Note":"n"}'; echo noise; echo '{"Trying":"a call"}'; "#;
+        let told = r#"tell '{"Note":"n"}'; echo noise; tell '{"Trying":"a call"}'; "#;
         for (rest, expected) in [
-            (r#"echo '"Done"'; sleep 600"#, End::Done),
-            (r#"echo '{"Failed":"why"}'"#, End::Failed("why".into())),
+            (r#"tell '"Done"'; exec sleep 600"#, End::Done),
+            (r#"tell '{"Failed":"why"}'"#, End::Failed("why".into())),
             (
                 "kill -SEGV $$",
                 End::Died {
@@ -170,15 +192,24 @@ mod tests {
 
     #[test]
     fn one_that_hangs_is_killed_and_named() {
-        let script = r#"echo '{"Trying":"a call"}'; exec sleep 600"#;
+        let script = r#"tell '{"Trying":"a call"}'; exec sleep 600"#;
         let (end, _) = of(script, Duration::from_secs(1));
+        // A slow machine may not have told in time what it tries.
+        assert!(matches!(end, End::Late { .. }), "{end:?}");
         let late = End::Late {
             trying: Some("a call".into()),
         };
-        // A slow machine may not have told in time what it tries.
-        assert!(end == late || end == End::Late { trying: None }, "{end:?}");
         let why = late.failure().expect("a failure");
         assert_eq!(why, "it did not end in time in: a call");
+    }
+
+    #[test]
+    fn an_item_that_cannot_be_read_is_a_failure() {
+        let why = of(r#"tell '{"Note":'"#, LONG)
+            .0
+            .failure()
+            .expect("a failure");
+        assert!(why.contains("cannot be read"), "{why}");
     }
 
     #[test]

@@ -125,7 +125,7 @@ pub(crate) fn step(
     Ok(())
 }
 
-/// How long to wait for room in the ring.
+/// How long to wait for a recorder.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Waits until the ring has room for `spans` more, for a bounded time; a ring
@@ -135,6 +135,26 @@ pub(crate) fn make_room(recorder: &Recorder, spans: usize) {
     let slots = metrale_gpu_runtime::timing::SPAN_SLOTS as u64;
     let most = slots.saturating_sub(spans as u64);
     while recorder.kernel_ledger().in_flight > most && began.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Harvests until nothing is in flight, for a bounded time: a recorder whose
+/// polls were slow leaves some harvests out. What was recorded is over.
+pub(crate) fn settle(recorder: &Recorder) -> Result<(), Failure> {
+    let began = Instant::now();
+    loop {
+        recorder.harvest();
+        let left = recorder.kernel_ledger().in_flight + recorder.lane_ledger().in_flight;
+        if left == 0 {
+            return Ok(());
+        }
+        if began.elapsed() > PATIENCE {
+            let health = recorder.health();
+            return Err(Failure::Other(format!(
+                "{left} spans did not land: {health:?}"
+            )));
+        }
         std::thread::sleep(Duration::from_micros(200));
     }
 }

@@ -7,6 +7,7 @@ use super::driver::NoDriver;
 use super::gpu::Gpu;
 use super::item::{Item, Table};
 use super::page::{FILES, Page, Section, State};
+use super::parent::MARK;
 use super::sections::{self, Body};
 use super::{Failure, Options, parent, refuse};
 use metrale_gpu_sys::cuda::Driver;
@@ -38,7 +39,7 @@ impl Tell {
         let line = serde_json::to_string(item).unwrap_or_default();
         let mut out = std::io::stdout().lock();
         // Where nobody listens any more, nobody misses it.
-        let _ = writeln!(out, "{line}");
+        let _ = writeln!(out, "{MARK}{line}");
         let _ = out.flush();
     }
 
@@ -86,7 +87,7 @@ pub(crate) fn all(driver: &Driver, options: &Options) -> ExitCode {
         let state = if time < Duration::from_secs(1) {
             State::Skipped("the run's time was used up".to_owned())
         } else {
-            let end = parent::run(options, section.id, 0, time, &mut |item| {
+            let end = parent::run(options, section.id, 0, (time, time), &mut |item| {
                 if page.sections[at].take(item) {
                     keep(&page, options);
                 }
@@ -125,6 +126,7 @@ pub(crate) fn part(driver: Driver, options: &Options) -> ExitCode {
     let Some(part) = &options.part else {
         return ExitCode::from(2);
     };
+    parent::go_with_it();
     let Some(body) = sections::body(&part.id) else {
         return refuse(format!("--section {}: no such section", part.id));
     };
@@ -208,7 +210,7 @@ fn machine(driver: &Driver, device: u32) -> Result<Vec<(&'static str, String)>, 
     ])
 }
 
-fn device_name(driver: &Driver, ordinal: i32) -> String {
+pub(crate) fn device_name(driver: &Driver, ordinal: i32) -> String {
     let mut name = [0u8; 256];
     let call = driver.api().device_get_name;
     // SAFETY: a live buffer, one byte longer than told.

@@ -9,14 +9,14 @@ use crate::gpu::rig::{self, EVERY};
 use crate::gpu::run::Bench;
 use metrale_gpu_runtime::timing::{Harvest, Recorder};
 use metrale_telemetry::kernel::LANE_DECODE;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 pub(super) const SECTION: Section = Section {
     id: "captures",
     title: "Captures beside a harvest",
     about: "One thread captures four kernels again and again, in each of the three modes, while another \
-            records lanes on a stream of its own and somebody harvests. A capture survives if it ends with \
+            records lanes on a stream of its own and somebody harvests. A capture stays open until a span landed. It survives if it ends with \
             status 0 and a graph: all must. The last row shows that the check can fail: one poll as a \
             library without guards would make it.",
     seconds: 25,
@@ -27,6 +27,8 @@ const MODES: [(&str, u32); 3] = [("global", 0), ("thread-local", 1), ("relaxed",
 const CAPTURES: u32 = 400;
 /// Between two harvests: far more often than a server would.
 const INTERVAL: Duration = Duration::from_micros(100);
+/// How long a capture stays open for a span to land.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
@@ -46,6 +48,7 @@ fn measure(bench: &Bench) -> Result<(), Failure> {
         ("capture mode", ""),
         ("who harvests", ""),
         ("captures", "count"),
+        ("with a harvest inside", "count"),
         ("survived", "count"),
         ("lanes landed meanwhile", "count"),
         ("polls refused", "count"),
@@ -58,14 +61,20 @@ fn measure(bench: &Bench) -> Result<(), Failure> {
             let told = case(bench, left, mode, who)?;
             left -= 1;
             broken += told.tried - told.survived;
-            let counts = [told.tried, told.survived, told.landed, told.refused];
+            let counts = [
+                told.tried,
+                told.harvested,
+                told.survived,
+                told.landed,
+                told.refused,
+            ];
             let counts = counts.map(Cell::count);
             table.row([mode_name.into(), name.into()].into_iter().chain(counts));
             bench.tell.table(&table);
         }
     }
     let survived = unguarded(&bench.gpu)?;
-    let counts = [1, u64::from(survived), 0, 0].map(Cell::count);
+    let counts = [1, 0, u64::from(survived), 0, 0].map(Cell::count);
     let name = "nobody; an unguarded poll by another thread";
     table.row(["global".into(), name.into()].into_iter().chain(counts));
     bench.tell.table(&table);
@@ -75,9 +84,11 @@ fn measure(bench: &Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Told {
     tried: u64,
+    /// Captures during which spans landed.
+    harvested: u64,
     survived: u64,
     landed: u64,
     refused: u64,
@@ -91,33 +102,27 @@ fn case(bench: &Bench, left: u32, mode: u32, who: Who) -> Result<Told, Failure> 
         Who::AnotherThread | Who::CapturingThread => Harvest::Explicit,
     };
     let recorder = rig::recorder(gpu, telemetry, harvest)?;
-    let (captured, apart, ours) = (gpu.stream()?, gpu.stream()?, gpu.stream()?);
+    let streams = (gpu.stream()?, gpu.stream()?);
+    let apart = gpu.stream()?;
     let stop = AtomicBool::new(false);
-    let lanes = AtomicU64::new(0);
-    let (mut tried, mut survived) = (0, 0);
+    let mut told = Told::default();
     std::thread::scope(|scope| {
-        let beside = scope.spawn(|| beside(gpu, &recorder, apart, who, (&stop, &lanes)));
-        // The other thread is at work before the first capture.
-        while lanes.load(Ordering::Relaxed) == 0 && !beside.is_finished() {
-            std::thread::yield_now();
-        }
+        let beside = scope.spawn(|| beside(gpu, &recorder, apart, who, &stop));
         for _ in bench.budget.part(left).rounds(20, CAPTURES) {
-            tried += 1;
-            survived += u64::from(capture(gpu, &recorder, (captured, ours), mode, who));
+            let before = recorder.lane_ledger().landed;
+            told.tried += 1;
+            told.survived += u64::from(capture(gpu, &recorder, streams, mode, who));
+            told.harvested += u64::from(recorder.lane_ledger().landed > before);
         }
         stop.store(true, Ordering::Relaxed);
         let ended = beside.join();
         ended.map_err(|_| Failure::Other("the recording thread panicked".to_owned()))?
     })?;
     gpu.sync(apart)?;
-    gpu.sync(ours)?;
-    recorder.harvest();
-    let told = Told {
-        tried,
-        survived,
-        landed: recorder.lane_ledger().landed,
-        refused: recorder.health().polls_refused,
-    };
+    gpu.sync(streams.1)?;
+    rig::settle(&recorder)?;
+    told.landed = recorder.lane_ledger().landed;
+    told.refused = recorder.health().polls_refused;
     recorder.close();
     Ok(told)
 }
@@ -128,7 +133,7 @@ fn beside(
     recorder: &Recorder,
     stream: Stream,
     who: Who,
-    (stop, lanes): (&AtomicBool, &AtomicU64),
+    stop: &AtomicBool,
 ) -> Result<(), Failure> {
     gpu.enter()?;
     while !stop.load(Ordering::Relaxed) {
@@ -136,7 +141,6 @@ fn beside(
         if who == Who::AnotherThread {
             recorder.harvest();
         }
-        lanes.fetch_add(1, Ordering::Relaxed);
         std::thread::sleep(Duration::from_micros(50));
     }
     Ok(())
@@ -149,7 +153,8 @@ fn lane(gpu: &Gpu, recorder: &Recorder, stream: Stream) {
     }
 }
 
-/// One capture; whether it survived.
+/// One capture; whether it survived. It is open until a span landed, for a
+/// bounded time.
 fn capture(
     gpu: &Gpu,
     recorder: &Recorder,
@@ -157,13 +162,21 @@ fn capture(
     mode: u32,
     who: Who,
 ) -> bool {
+    let before = recorder.lane_ledger().landed;
     let mut fine = gpu.begin_capture(captured, mode).is_ok();
+    let began = Instant::now();
     for _ in 0..4 {
+        fine &= gpu.launch(gpu.empty, captured, 0).is_ok();
         if who == Who::CapturingThread {
             lane(gpu, recorder, ours);
             recorder.harvest();
         }
-        fine &= gpu.launch(gpu.empty, captured, 0).is_ok();
+    }
+    while recorder.lane_ledger().landed == before && began.elapsed() < PATIENCE {
+        if who == Who::CapturingThread {
+            recorder.harvest();
+        }
+        std::thread::yield_now();
     }
     let (status, is_graph) = gpu.end_capture(captured);
     fine && status.is_success() && is_graph

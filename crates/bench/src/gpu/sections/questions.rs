@@ -7,7 +7,7 @@ use crate::gpu::Failure;
 use crate::gpu::gpu::{Event, Gpu, Stream};
 use crate::gpu::item::{Item, Table};
 use crate::gpu::parent;
-use crate::gpu::run::Bench;
+use crate::gpu::run::{Bench, device_name};
 use crate::gpu::stats::{summary, tick};
 use crate::gpu::timer::cost;
 use metrale_gpu_sys::cuda::Status;
@@ -144,11 +144,17 @@ fn elapsed(bench: &Bench) -> Result<String, Failure> {
 fn after_reset(bench: &Bench) -> Result<String, Failure> {
     let mut told = Vec::new();
     let time = Duration::from_secs(5);
-    let end = parent::run(&bench.tell.options, reset::ID, 0, time, &mut |item| {
-        if let Item::Note(note) = item {
-            told.push(note);
-        }
-    });
+    let end = parent::run(
+        &bench.tell.options,
+        reset::ID,
+        0,
+        (time, time),
+        &mut |item| {
+            if let Item::Note(note) = item {
+                told.push(note);
+            }
+        },
+    );
     told.extend(end.failure());
     Ok(told.join("; "))
 }
@@ -232,7 +238,8 @@ fn event_tick(bench: &Bench) -> Result<String, Failure> {
     } else {
         ""
     };
+    let device = device_name(&gpu.driver, gpu.ordinal);
     Ok(format!(
-        "least step between {count} readings: {step}{virtual_time}"
+        "{device}: least step between {count} readings {step}{virtual_time}"
     ))
 }

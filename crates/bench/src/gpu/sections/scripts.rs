@@ -4,7 +4,7 @@
 
 use super::{Body, Section};
 use crate::gpu::Failure;
-use crate::gpu::cuda::library;
+use crate::gpu::cuda::{Functions, called, library};
 use crate::gpu::item::{Cell, Item, Table};
 use crate::gpu::options::Part;
 use crate::gpu::parent;
@@ -25,6 +25,8 @@ pub(super) const SECTION: Section = Section {
 /// The part that runs scripts from an entry of the list on.
 pub(super) const ID: &str = "scripts-from";
 
+/// A script takes less, even where it waits for its kernels.
+const QUIET: Duration = Duration::from_secs(3);
 /// How often the scripts are taken up again after one that ended the process.
 const DEATHS: u32 = 8;
 
@@ -55,7 +57,7 @@ fn measure(_: &Driver, tell: &Tell, part: &Part) -> Result<(), Failure> {
             break;
         }
         let from = next;
-        let end = parent::run(&tell.options, ID, from, left, &mut |item| {
+        let end = parent::run(&tell.options, ID, from, (left, QUIET), &mut |item| {
             if let Item::Table(found) = item {
                 table.rows.extend(found.rows);
                 next += 1;
@@ -90,6 +92,19 @@ fn measure(_: &Driver, tell: &Tell, part: &Part) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Keeps the primary context that scripts take and give back: making it anew for
+/// each takes a real driver long.
+fn hold(driver: &Driver, tell: &Tell) -> Result<(), Failure> {
+    let more = Functions::load(driver)?;
+    // SAFETY: takes flags.
+    called(c"cuInit", unsafe { (more.init)(0) })?;
+    let ordinal = i32::try_from(tell.options.device).unwrap_or(i32::MAX);
+    let mut context = 0;
+    // SAFETY: a pointer to a live handle.
+    let retained = unsafe { (more.retain)(&raw mut context, ordinal) };
+    called(c"cuDevicePrimaryCtxRetain", retained)
+}
+
 /// Runs the scripts from `part.from` on, up to one that has to have a process of
 /// its own; tells a table of differences after each.
 pub(super) fn some(driver: &Driver, tell: &Tell, part: &Part) -> Result<(), Failure> {
@@ -99,9 +114,14 @@ pub(super) fn some(driver: &Driver, tell: &Tell, part: &Part) -> Result<(), Fail
         let found = unsafe { library.get::<*const std::ffi::c_void>(name.as_bytes()) };
         found.ok().map(|address| *address)
     };
+    let mut is_held = false;
     for (at, script) in legal().iter().enumerate().skip(part.from) {
         if script.own_process && at > part.from {
             break;
+        }
+        if !script.own_process && !is_held {
+            hold(driver, tell)?;
+            is_held = true;
         }
         tell.trying(format!("script {}", script.name));
         // SAFETY: the functions are the driver's, and this process does nothing

@@ -10,14 +10,14 @@ use crate::gpu::rig::{self, Around, WATCHES, Watch, Work};
 use crate::gpu::run::Bench;
 use crate::gpu::stats::summary;
 use metrale_gpu_runtime::timing::Harvest;
-use metrale_telemetry::Telemetry;
+use metrale_telemetry::{Level, Telemetry};
 use std::time::Instant;
 
 pub(super) const EAGER: Section = Section {
     id: "eager-steps",
     title: "Eager steps",
-    about: "Steps of three lanes that launch kernels of 2 µs, in blocks of 64 steps: of these one is armed \
-            where N = 64. Host: from the step's first call to its last, without waiting for the GPU. GPU: \
+    about: "Steps of three lanes that launch kernels of 2 µs, in blocks of 64 steps or a multiple: one of 64 is \
+            armed where N = 64. Host: from the step's first call to its last, without waiting for the GPU. GPU: \
             between two events of the bench around the step. Every kind of recorder has its block in every \
             round, harvested by its own thread; ratios are to the block without a recorder in the same \
             round, their median with the least and the most.",
@@ -33,10 +33,12 @@ pub(super) const GRAPH: Section = Section {
     body: Body::OnDevice(graphs),
 };
 
-const SIZES: [usize; 4] = [50, 200, 1_000, 4_000];
+/// Launches of a step, and steps of a block: in whole 64s, of which one each is
+/// armed, and so many that a block takes some time.
+const SIZES: [(usize, usize); 4] = [(50, 512), (200, 256), (1_000, 64), (4_000, 64)];
 const KERNEL_NS: u64 = 2_000;
-/// As many steps as one is armed of.
-const BLOCK: usize = 64;
+/// Steps before a block, at level `Off`: they are not counted, nor armed.
+const WARM: usize = 2;
 const ROUNDS: u32 = 9;
 
 const COLUMNS: [(&str, &str); 11] = [
@@ -78,7 +80,7 @@ fn measure(
         .iter()
         .map(|watch| watch.config.map(rig::telemetry).transpose())
         .collect::<Result<_, _>>()?;
-    for (at, &launches) in sizes.iter().enumerate() {
+    for (at, &(launches, steps)) in sizes.iter().enumerate() {
         let budget = bench.budget.part((sizes.len() - at) as u32);
         let work = work(stream, launches)?;
         let mut told: Vec<Vec<Block>> = vec![Vec::new(); WATCHES.len()];
@@ -87,7 +89,7 @@ fn measure(
             for turn in 0..WATCHES.len() {
                 // Nobody is always the first after the bare step.
                 let at = (turn + round as usize) % WATCHES.len();
-                let block = block(bench, stream, work, launches, telemetries[at])?;
+                let block = block(bench, stream, work, (launches, steps), telemetries[at])?;
                 if round > 0 {
                     told[at].push(block);
                 }
@@ -101,7 +103,7 @@ fn measure(
     Ok(())
 }
 
-/// What 64 steps took.
+/// What the steps of a block took.
 #[derive(Clone, Debug, Default)]
 struct Block {
     /// Mean of a step, ns.
@@ -116,7 +118,7 @@ fn block(
     bench: &Bench,
     stream: Stream,
     work: Work,
-    launches: usize,
+    (launches, steps): (usize, usize),
     telemetry: Option<&'static Telemetry>,
 ) -> Result<Block, Failure> {
     let gpu = &bench.gpu;
@@ -126,7 +128,18 @@ fn block(
     let named = recorder.as_ref().map(|it| (it, it.graph("graph")));
     let around = Around::new(gpu)?;
     let mut block = Block::default();
-    for _ in 0..BLOCK {
+    let level = telemetry.map(|telemetry| (telemetry, telemetry.level()));
+    if let Some((telemetry, _)) = level {
+        telemetry.set_level(Level::Off);
+    }
+    for _ in 0..WARM {
+        rig::step(gpu, stream, work, named)?;
+    }
+    gpu.sync(stream)?;
+    if let Some((telemetry, level)) = level {
+        telemetry.set_level(level);
+    }
+    for _ in 0..steps {
         if let Some(recorder) = &recorder {
             rig::make_room(recorder, launches);
         }
@@ -136,8 +149,8 @@ fn block(
             Ok(began.elapsed().as_nanos() as f64)
         })?;
         gpu.sync(stream)?;
-        block.host_ns += took / BLOCK as f64;
-        block.gpu_ns += around.ns(gpu)? / BLOCK as f64;
+        block.host_ns += took / steps as f64;
+        block.gpu_ns += around.ns(gpu)? / steps as f64;
         block.hosts_ns.push(took);
     }
     if let Some(recorder) = recorder {
