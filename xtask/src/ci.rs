@@ -13,7 +13,7 @@ use xshell::{Shell, cmd};
 use crate::{
     cargo, demo, differential,
     error::{Context, Error, Result},
-    loom, nvtx, outside, test, tidy, traces,
+    gpu_bench, loom, nvtx, outside, test, tidy, traces,
 };
 
 type Step = (&'static str, fn() -> Result<()>);
@@ -28,6 +28,7 @@ const STEPS: &[Step] = &[
     ("differential", || differential::run(None, None)),
     ("loom", || loom::run(&[])),
     ("gates", crate::bench::gates),
+    ("gpu-bench", gpu_bench::smoke),
     ("demo", smoke),
 ];
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command line.
 //!
-//! Everything after `demo` belongs to the replay binary, `--help` included.
+//! Everything after `demo` belongs to the replay binary, `--help` included, and
+//! after `gpu-bench` to its binary, but for `--pack`.
 
-use std::ffi::OsString;
+use std::{ffi::OsString, path::PathBuf};
 
 xflags::xflags! {
     /// Tasks of the metrale workspace.
@@ -51,6 +52,16 @@ xflags::xflags! {
             /// Criterion's filter: a regular expression over group/what/case.
             optional filter: OsString
         }
+        /// Measure metrale on this machine's GPU, or on the simulated driver
+        /// (`--driver sim`). All arguments but --pack go to metrale-gpu-bench; try
+        /// `gpu-bench --help`.
+        cmd gpu-bench {
+            /// Instead: build one binary for a machine that has a GPU, a driver
+            /// and nothing else, and put it here.
+            optional --pack file: PathBuf
+            /// Arguments of metrale-gpu-bench.
+            repeated args: OsString
+        }
         /// Everything that a change must pass, in order.
         cmd ci {}
         /// Build the simulated driver and print its folder, for use as
@@ -61,7 +72,11 @@ xflags::xflags! {
 
 /// Parses the command line without the program's name.
 pub(crate) fn parse(mut args: Vec<OsString>) -> xflags::Result<XtaskCmd> {
-    if args.first().is_some_and(|arg| arg == "demo") {
+    let packs = args.get(1).is_some_and(|arg| arg == "--pack");
+    if args
+        .first()
+        .is_some_and(|arg| arg == "demo" || arg == "gpu-bench" && !packs)
+    {
         // After `--` xflags takes everything as it is.
         args.insert(1, "--".into());
     }
@@ -84,6 +99,25 @@ mod tests {
                 other => panic!("demo {words}: {other:?}"),
             }
         }
+    }
+
+    #[test]
+    fn gpu_bench_packs_or_takes_every_argument_unchanged() {
+        for words in ["--help", "--driver sim --out x", ""] {
+            match parse(args(&format!("gpu-bench {words}"))) {
+                Ok(XtaskCmd::GpuBench(it)) => {
+                    assert_eq!((it.pack, it.args), (None, args(words)), "{words}")
+                }
+                other => panic!("gpu-bench {words}: {other:?}"),
+            }
+        }
+        match parse(args("gpu-bench --pack a/b")) {
+            Ok(XtaskCmd::GpuBench(it)) => {
+                assert_eq!((it.pack, it.args), (Some("a/b".into()), vec![]))
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(parse(args("gpu-bench --pack")).is_err());
     }
 
     #[test]
@@ -139,6 +173,7 @@ mod tests {
             "loom",
             "tidy",
             "outside",
+            "gpu-bench",
             "ci",
             "sim",
         ] {

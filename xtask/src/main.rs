@@ -2,7 +2,8 @@
 //! The workspace's tasks: `cargo xtask <task>`; `--help` lists them.
 //!
 //! Exit codes: 0 done, 1 a task failed, 2 the command line was wrong. `demo`
-//! becomes the replay binary, so its exit code is that binary's.
+//! becomes the replay binary and `gpu-bench` its own, so their exit codes are
+//! those binaries'.
 
 mod bench;
 mod cargo;
@@ -11,6 +12,7 @@ mod demo;
 mod differential;
 mod error;
 mod flags;
+mod gpu_bench;
 mod loom;
 mod nvtx;
 mod outside;
@@ -52,6 +54,7 @@ fn run(cmd: XtaskCmd) -> Result<()> {
         XtaskCmd::Tidy(_) => tidy::run(),
         XtaskCmd::Outside(_) => outside::run(),
         XtaskCmd::Bench(flags) => bench::run(&flags),
+        XtaskCmd::GpuBench(flags) => gpu_bench::run(&flags),
         XtaskCmd::Ci(_) => ci::run(),
     }
 }

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `metrale-gpu-bench` as a whole, on the simulated driver and without one.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const SECTIONS: [&str; 11] = [
+    "host",
+    "floor",
+    "accuracy",
+    "eager-steps",
+    "graph-steps",
+    "device",
+    "captures",
+    "harvest",
+    "streams",
+    "questions",
+    "scripts",
+];
+
+/// The folder of the simulated driver, which `cargo xtask ci` names.
+fn simulator() -> Option<PathBuf> {
+    let folder = std::env::var_os("METRALE_SIM_DIR").map(PathBuf::from);
+    if folder.is_none() {
+        let must = std::env::var_os("CI").is_some_and(|ci| ci == "true");
+        assert!(
+            !must,
+            "METRALE_SIM_DIR is not set: `cargo xtask sim` prints it"
+        );
+        println!("skipped: METRALE_SIM_DIR is not set; `cargo xtask sim` prints it");
+    }
+    folder
+}
+
+fn bench(out: &Path, arguments: &[&str], library_path: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_metrale-gpu-bench"))
+        .args(arguments)
+        .arg("--out")
+        .arg(out)
+        .env("LD_LIBRARY_PATH", library_path)
+        .output()
+        .expect("run")
+}
+
+/// Exit code 2, one line on standard error, and no file.
+fn refused(arguments: &[&str], library_path: &Path) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("out");
+    let output = bench(&out, arguments, library_path);
+    let error = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+    assert_eq!(error.lines().count(), 1, "{arguments:?}: {error:?}");
+    assert!(!out.exists(), "{arguments:?}");
+    error
+}
+
+fn json(out: &Path) -> Value {
+    let text = std::fs::read_to_string(out.join("gpu-bench.json")).expect("there");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+fn rows(section: &Value, table: &str) -> Vec<Value> {
+    let tables = section["tables"].as_array().expect("tables");
+    let found = tables.iter().find(|it| it["key"] == table);
+    let found = found.unwrap_or_else(|| panic!("no table {table} in {section}"));
+    found["rows"].as_array().expect("rows").clone()
+}
+
+#[test]
+fn every_section_is_measured_and_the_scripts_do_not_differ() {
+    let Some(_) = simulator() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("a/b");
+    let output = bench(&out, &["--driver", "sim", "--quick"], Path::new(""));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}{error}");
+    assert!(
+        said.starts_with("driver: ") && said.contains("libcuda.so.1"),
+        "{said}"
+    );
+
+    let json = json(&out);
+    assert_eq!(
+        (&json["schema"], &json["simulated"]),
+        (&1.into(), &true.into())
+    );
+    let sections = json["sections"].as_array().expect("sections");
+    let ids: Vec<_> = sections
+        .iter()
+        .map(|it| it["id"].as_str().expect("an id"))
+        .collect();
+    assert_eq!(ids, SECTIONS);
+    let page = std::fs::read_to_string(out.join("gpu-bench.md")).expect("there");
+    assert!(page.contains("**Simulated driver.**"));
+    for section in sections {
+        assert_eq!(section["state"], "measured", "{section}");
+        let title = section["title"].as_str().expect("a title");
+        assert!(page.contains(&format!("\n## {title}\n")), "{title}");
+        assert!(
+            !section["tables"].as_array().expect("tables").is_empty(),
+            "{title}"
+        );
+    }
+    let of = |id: &str| {
+        sections
+            .iter()
+            .find(|it| it["id"] == id)
+            .expect("a section")
+    };
+
+    assert_eq!(rows(of("scripts"), "differences"), Vec::<Value>::new());
+    let note = of("scripts")["notes"][0]
+        .as_str()
+        .expect("a note")
+        .to_owned();
+    let (ran, all) = note.split_once(" of ").expect("a count");
+    assert!(
+        all.starts_with(ran) && ran.parse::<u32>().expect("a number") > 40,
+        "{note}"
+    );
+
+    // What follows from the simulator's rules is exact.
+    for row in rows(of("eager-steps"), "steps") {
+        let us = row["launches_count"].as_f64().expect("a count") * 2.0;
+        assert_eq!(row["gpu_us_step"], us, "{row}");
+        assert_eq!(row["gpu_to_none_ratio"], 1.0, "{row}");
+    }
+    for row in rows(of("accuracy"), "error") {
+        let ns = row["kernel_us"].as_f64().expect("a figure") * 1e3;
+        assert_eq!(row["span_median_ns"], ns, "{row}");
+        assert_eq!(row["error_median_ns"]["none"], "not measurable", "{row}");
+    }
+    let captures = rows(of("captures"), "captures");
+    let (control, guarded) = captures.split_last().expect("rows");
+    assert_eq!(
+        control["survived_count"], 0.0,
+        "the check cannot fail: {control}"
+    );
+    assert_eq!(guarded.len(), 9);
+    for row in guarded {
+        assert_eq!(row["survived_count"], row["captures_count"], "{row}");
+        assert!(
+            row["with_a_harvest_inside_count"].as_f64() > Some(0.0),
+            "{row}"
+        );
+    }
+    assert_eq!(rows(of("questions"), "questions").len(), 6);
+}
+
+#[test]
+fn a_driver_that_is_simulated_is_refused_unless_asked_for() {
+    let Some(folder) = simulator() else { return };
+    let error = refused(&[], &folder);
+    assert!(
+        error.contains("sim_*") && error.contains("--driver sim"),
+        "{error}"
+    );
+    assert!(error.contains(&folder.display().to_string()), "{error}");
+}
+
+#[test]
+fn no_driver_and_no_device_are_one_line() {
+    // A file that is no library ends the search of the dynamic linker.
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("libcuda.so.1"), "none").expect("written");
+    let error = refused(&["--driver", "cuda"], folder.path());
+    assert!(error.contains("no CUDA driver"), "{error}");
+    if simulator().is_some() {
+        let error = refused(&["--driver", "sim", "--device", "7"], Path::new(""));
+        assert!(error.contains("--device 7"), "{error}");
+    }
+}
+
+#[test]
+fn wrong_arguments_are_one_line() {
+    for arguments in [
+        &["--only", "nothing"][..],
+        &["--driver", "auto"],
+        &["--bogus"],
+    ] {
+        refused(arguments, Path::new(""));
+    }
+}
+
+#[test]
+fn a_cut_run_keeps_what_it_had() {
+    let Some(_) = simulator() else { return };
+    let out = tempfile::tempdir().expect("a folder");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_metrale-gpu-bench"))
+        .args([
+            "--driver",
+            "sim",
+            "--only",
+            "questions",
+            "--only",
+            "eager-steps",
+            "--out",
+        ])
+        .arg(out.path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("started");
+    // The steps take tens of seconds where nobody asks for a quick run; their
+    // first table comes long before their end.
+    let file = out.path().join("gpu-bench.json");
+    let has_table = || {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        // Each state of the file is whole.
+        (!text.is_empty()).then(|| serde_json::from_str::<Value>(&text).expect("JSON"))
+    };
+    let mut seen = None;
+    while seen.is_none() && child.try_wait().expect("asked").is_none() {
+        seen = has_table().filter(|json| json["sections"][0]["tables"][0].is_object());
+    }
+    child.kill().expect("killed");
+    child.wait().expect("gone");
+    let json = json(out.path());
+    assert_eq!(
+        json["sections"][0]["id"], "eager-steps",
+        "the page's own order"
+    );
+    assert!(json["sections"][0]["tables"][0].is_object(), "{json}");
+    assert_eq!(json["sections"][1]["state"], "unfinished");
+}

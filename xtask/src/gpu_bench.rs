@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! metrale measured on a GPU: the binary that does it, run here or packed for a
+//! machine that has a GPU, a driver and nothing else.
+
+use std::{
+    ffi::OsString,
+    fs,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use xshell::{Shell, cmd};
+
+use crate::{
+    cargo,
+    error::{Context, Error, Result},
+    flags::GpuBench,
+    sim,
+};
+
+const PACKAGE: &str = "metrale-bench";
+const BINARY: &str = "metrale-gpu-bench";
+
+/// A packed binary is below this: what is copied to other machines is small.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// Packs the binary, or becomes it.
+pub(crate) fn run(flags: &GpuBench) -> Result<()> {
+    match &flags.pack {
+        Some(file) => pack(file),
+        None => Err(exec(&flags.args)),
+    }
+}
+
+/// Becomes the binary, in the caller's folder: its exit code and its terminal are
+/// then the caller's. Returns only where that fails.
+fn exec(args: &[OsString]) -> Error {
+    match command(args) {
+        Ok(mut command) => Error::Io {
+            source: command.exec(),
+            what: format!("run {}", command.get_program().display()),
+        },
+        Err(err) => err,
+    }
+}
+
+fn command(args: &[OsString]) -> Result<Command> {
+    let mut command = Command::new(build(&[])?);
+    command.args(args).env(sim::VAR, sim::build()?);
+    Ok(command)
+}
+
+/// The binary of the release profile, with `more` arguments to cargo.
+fn build(more: &[&str]) -> Result<PathBuf> {
+    let mut args = vec!["build", "--release", "--package", PACKAGE, "--bin", BINARY];
+    args.extend(more);
+    cargo::binary(&cargo::build(&args, &[])?, BINARY)
+}
+
+/// Builds one stripped binary with all that it needs but a driver, and puts it
+/// at `file`.
+fn pack(file: &Path) -> Result<()> {
+    let strip = ["--config", "profile.release.strip=\"symbols\"", "--config"];
+    let built = build(&[&strip[..], &["profile.release.debug=false"]].concat())?;
+    let what = || format!("pack {} as {}", built.display(), file.display());
+    let bytes = fs::read(&built).context(what)?;
+    fits(bytes.len() as u64)?;
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder).context(what)?;
+    }
+    // Keeps the permission to be run.
+    fs::copy(&built, file).context(what)?;
+    println!("{}: {}", file.display(), told(&bytes));
+    println!("run it on the other machine: ./{BINARY} --out FOLDER");
+    Ok(())
+}
+
+fn fits(bytes: u64) -> Result<()> {
+    if bytes < MOST_BYTES {
+        return Ok(());
+    }
+    let problem = format!("{BINARY} is {bytes} bytes; at most {MOST_BYTES} travel");
+    Err(Error::Bench(problem))
+}
+
+/// The size, and which C library the binary needs.
+fn told(binary: &[u8]) -> String {
+    let size = binary.len() as f64 / f64::from(1 << 20);
+    let libc = glibc(binary).map_or(String::new(), |(major, minor)| {
+        format!(", needs glibc {major}.{minor} or newer")
+    });
+    format!("{size:.1} MiB, stripped{libc}")
+}
+
+/// The newest version of glibc's symbols that the binary names.
+fn glibc(binary: &[u8]) -> Option<(u32, u32)> {
+    const PREFIX: &[u8] = b"GLIBC_";
+    let versions = binary.windows(PREFIX.len()).enumerate();
+    let versions = versions.filter(|(_, window)| *window == PREFIX);
+    let version = |(at, _): (usize, &[u8])| {
+        let rest = &binary[at + PREFIX.len()..];
+        let end = rest
+            .iter()
+            .position(|c| !(c.is_ascii_digit() || *c == b'.'));
+        let text = str::from_utf8(&rest[..end?]).ok()?;
+        let (major, rest) = text.split_once('.')?;
+        let minor = rest.split('.').next()?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    };
+    versions.filter_map(version).max()
+}
+
+/// The binary's tests, among them a short run on the simulated driver, as a step
+/// of `ci`.
+pub(crate) fn smoke() -> Result<()> {
+    let sh = Shell::new()?;
+    sh.change_dir(cargo::root());
+    sh.set_var(sim::VAR, sim::build()?);
+    Ok(cmd!(sh, "cargo test --package {PACKAGE} --lib --tests").run()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_c_library_is_told() {
+        let binary = b"\0GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_2.9\0GLIBC_PRIVATE\0GLIBC_2.";
+        assert_eq!(glibc(binary), Some((2, 34)));
+        assert_eq!(glibc(b"static"), None);
+        let told = told(&[0; 3 << 19]);
+        assert_eq!(told, "1.5 MiB, stripped");
+    }
+
+    #[test]
+    fn what_is_too_large_does_not_travel() {
+        assert!(fits(MOST_BYTES - 1).is_ok());
+        let error = fits(MOST_BYTES).expect_err("too large").to_string();
+        assert!(error.contains("67108864"), "{error}");
+    }
+}
