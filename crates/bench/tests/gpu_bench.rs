@@ -120,7 +120,9 @@ fn every_section_is_measured_and_the_scripts_do_not_differ() {
         all.starts_with(ran) && ran.parse::<u32>().expect("a number") > 40,
         "{note}"
     );
-
+    for row in rows(of("host"), "calls") {
+        assert!(row["median_ns"].is_number(), "{row}");
+    }
     // What follows from the simulator's rules is exact.
     for row in rows(of("eager-steps"), "steps") {
         let us = row["launches_count"].as_f64().expect("a count") * 2.0;

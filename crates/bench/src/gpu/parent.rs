@@ -40,7 +40,7 @@ impl End {
 
 /// How much longer than its budget a section may take: rounds are not cut, and
 /// a driver takes its time to go.
-const GRACE: Duration = Duration::from_secs(12);
+pub(crate) const GRACE: Duration = Duration::from_secs(12);
 
 /// Begins each line that is an item: a driver may print, too.
 pub(crate) const MARK: &str = "metrale-gpu-bench: ";
@@ -80,7 +80,7 @@ pub(crate) fn run(
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
     match command.spawn() {
-        Ok(child) => attend(child, (time + GRACE, quiet + GRACE), take),
+        Ok(child) => attend(child, (time + GRACE, quiet), take),
         Err(error) => died(format!("cannot be started: {error}")),
     }
 }

@@ -3,7 +3,9 @@
 
 use super::Failure;
 use super::gpu::{Event, Gpu, Graph, Stream};
-use metrale_gpu_runtime::timing::{GraphRef, Harvest, Recorder, RecorderConfig};
+use metrale_gpu_runtime::timing::{
+    GraphRef, Harvest, LANE_SLOTS, Recorder, RecorderConfig, SPAN_SLOTS,
+};
 use metrale_telemetry::kernel::LANES;
 use metrale_telemetry::{Level, Sampling, Telemetry, TelemetryConfig};
 use std::sync::Arc;
@@ -128,13 +130,16 @@ pub(crate) fn step(
 /// How long to wait for a recorder.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Waits until the ring has room for `spans` more, for a bounded time; a ring
-/// that is full drops spans, which are counted.
+/// Waits until the rings have room for a step of `spans` launches, for a bounded
+/// time; a ring that is full drops spans, which are counted.
 pub(crate) fn make_room(recorder: &Recorder, spans: usize) {
     let began = Instant::now();
-    let slots = metrale_gpu_runtime::timing::SPAN_SLOTS as u64;
-    let most = slots.saturating_sub(spans as u64);
-    while recorder.kernel_ledger().in_flight > most && began.elapsed() < PATIENCE {
+    let is_full = || {
+        let kernels = recorder.kernel_ledger().in_flight as usize + spans;
+        let lanes = recorder.lane_ledger().in_flight as usize + LANES.len();
+        kernels > SPAN_SLOTS || lanes > LANE_SLOTS
+    };
+    while is_full() && began.elapsed() < PATIENCE {
         std::thread::sleep(Duration::from_micros(200));
     }
 }

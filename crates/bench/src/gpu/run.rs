@@ -87,7 +87,8 @@ pub(crate) fn all(driver: &Driver, options: &Options) -> ExitCode {
         let state = if time < Duration::from_secs(1) {
             State::Skipped("the run's time was used up".to_owned())
         } else {
-            let end = parent::run(options, section.id, 0, (time, time), &mut |item| {
+            let times = (time, time + parent::GRACE);
+            let end = parent::run(options, section.id, 0, times, &mut |item| {
                 if page.sections[at].take(item) {
                     keep(&page, options);
                 }

@@ -26,7 +26,7 @@ pub(super) const SECTION: Section = Section {
 pub(super) const ID: &str = "scripts-from";
 
 /// A script takes less, even where it waits for its kernels.
-const QUIET: Duration = Duration::from_secs(3);
+const QUIET: Duration = Duration::from_secs(6);
 /// How often the scripts are taken up again after one that ended the process.
 const DEATHS: u32 = 8;
 

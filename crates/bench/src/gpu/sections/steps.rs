@@ -19,8 +19,8 @@ pub(super) const EAGER: Section = Section {
     about: "Steps of three lanes that launch kernels of 2 µs, in blocks of 64 steps or a multiple: one of 64 is \
             armed where N = 64. Host: from the step's first call to its last, without waiting for the GPU. GPU: \
             between two events of the bench around the step. Every kind of recorder has its block in every \
-            round, harvested by its own thread; ratios are to the block without a recorder in the same \
-            round, their median with the least and the most.",
+            round, harvested by its own thread; ratios are of means, to the block without a recorder in the \
+            same round: their median with the least and the most.",
     seconds: 100,
     body: Body::OnDevice(eager),
 };
@@ -41,7 +41,7 @@ const KERNEL_NS: u64 = 2_000;
 const WARM: usize = 2;
 const ROUNDS: u32 = 9;
 
-const COLUMNS: [(&str, &str); 11] = [
+const COLUMNS: [(&str, &str); 12] = [
     ("launches", "count"),
     ("recorder", ""),
     ("rounds", "count"),
@@ -51,7 +51,8 @@ const COLUMNS: [(&str, &str); 11] = [
     ("most host", "ratio"),
     ("GPU", "µs/step"),
     ("GPU, to none", "ratio"),
-    ("host p99", "µs/step"),
+    ("host, median step", "µs"),
+    ("host, p99 step", "µs"),
     ("spans dropped", "count"),
 ];
 
@@ -186,6 +187,7 @@ fn row(launches: usize, watch: &Watch, blocks: &[Block], bare: &[Block]) -> Opti
         Cell::number(host_ratio.most, 3),
         Cell::number(gpu.median / 1e3, 1),
         Cell::number(gpu_ratio.median, 3),
+        Cell::number(each.median / 1e3, 1),
         Cell::number(each.p99 / 1e3, 1),
         Cell::count(blocks.iter().map(|it| it.dropped).sum()),
     ])
@@ -211,9 +213,10 @@ mod tests {
         let cells = row(50, &WATCHES[1], &ours, &bare).expect("a row");
         assert_eq!(cells[3], Cell::Number(2_000.0, 1));
         assert_eq!(cells[4..7], [1.5, 1.0, 2.0].map(|it| Cell::Number(it, 3)));
-        assert_eq!(cells[8], Cell::Number(1.0, 3));
-        assert_eq!(cells[9], Cell::Number(18_000.0, 1));
-        assert_eq!(cells[10], Cell::Number(3.0, 0));
+        assert_eq!(cells[8], Cell::Number(1.0, 3)); // Of the six steps of 2, 2, 6, 6, 6 and 18 ms.
+        assert_eq!(cells[9], Cell::Number(6_000.0, 1));
+        assert_eq!(cells[10], Cell::Number(18_000.0, 1));
+        assert_eq!(cells[11], Cell::Number(3.0, 0));
         assert_eq!(row(50, &WATCHES[1], &[], &[]), None);
     }
 }
