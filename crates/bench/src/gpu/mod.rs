@@ -6,16 +6,16 @@
 //! the device, measures and tells what it found, line by line. The page is
 //! rewritten with each line. Every section has its time and its counts.
 //!
-//! - [`options`], [`driver`]: what is asked for, and which driver that is.
-//! - [`parent`], [`page`], [`item`]: the run, the page, and what goes there.
-//! - [`gpu`] with [`cuda`] and [`ptx`]: a device as an application holds it.
-//! - [`rig`]: recorders and steps; [`timer`], [`stats`], [`budget`]: figures.
-//! - [`sections`]: what is measured.
+//! - `options`, `driver`: what is asked for, and which driver that is.
+//! - `parent`, `page`, `item`: the run, the page, and what goes there.
+//! - `device` with `cuda` and `ptx`: a device as an application holds it.
+//! - `rig`: recorders and steps; `timer`, `stats`, `budget`: figures.
+//! - `sections`: what is measured.
 
 mod budget;
 mod cuda;
+mod device;
 mod driver;
-mod gpu;
 mod item;
 mod options;
 mod page;

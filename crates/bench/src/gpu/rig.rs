@@ -2,7 +2,7 @@
 //! Recorders as a server would have them, and its steps.
 
 use super::Failure;
-use super::gpu::{Event, Gpu, Graph, Stream};
+use super::device::{Event, Gpu, Graph, Stream};
 use metrale_gpu_runtime::timing::{
     GraphRef, Harvest, LANE_SLOTS, Recorder, RecorderConfig, SPAN_SLOTS,
 };

@@ -3,8 +3,8 @@
 
 use super::budget::Budget;
 use super::cuda::Functions;
+use super::device::Gpu;
 use super::driver::NoDriver;
-use super::gpu::Gpu;
 use super::item::{Item, Table};
 use super::page::{FILES, Page, Section, State};
 use super::parent::MARK;

@@ -3,7 +3,7 @@
 
 use super::{Body, Section};
 use crate::gpu::Failure;
-use crate::gpu::gpu::Stream;
+use crate::gpu::device::Stream;
 use crate::gpu::item::{Cell, Table};
 use crate::gpu::rig::{self, EVERY};
 use crate::gpu::run::Bench;

@@ -3,7 +3,7 @@
 
 use super::{Body, Section};
 use crate::gpu::Failure;
-use crate::gpu::gpu::{Gpu, Stream};
+use crate::gpu::device::{Gpu, Stream};
 use crate::gpu::item::{Cell, Table};
 use crate::gpu::rig::{self, EVERY};
 use crate::gpu::run::Bench;
@@ -32,15 +32,18 @@ const PATIENCE: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
-    OwnThread,
-    AnotherThread,
-    CapturingThread,
+    /// The recorder's own thread.
+    Recorder,
+    /// The thread that records lanes.
+    Other,
+    /// The thread that captures.
+    Capturing,
 }
 
 const HARVESTERS: [(&str, Who); 3] = [
-    ("the recorder's thread", Who::OwnThread),
-    ("another thread", Who::AnotherThread),
-    ("the capturing thread", Who::CapturingThread),
+    ("the recorder's thread", Who::Recorder),
+    ("another thread", Who::Other),
+    ("the capturing thread", Who::Capturing),
 ];
 
 fn measure(bench: &Bench) -> Result<(), Failure> {
@@ -98,8 +101,8 @@ fn case(bench: &Bench, left: u32, mode: u32, who: Who) -> Result<Told, Failure> 
     let gpu = &bench.gpu;
     let telemetry = rig::telemetry(EVERY.config.unwrap_or_default())?;
     let harvest = match who {
-        Who::OwnThread => Harvest::OwnThread(INTERVAL),
-        Who::AnotherThread | Who::CapturingThread => Harvest::Explicit,
+        Who::Recorder => Harvest::OwnThread(INTERVAL),
+        Who::Other | Who::Capturing => Harvest::Explicit,
     };
     let recorder = rig::recorder(gpu, telemetry, harvest)?;
     let streams = (gpu.stream()?, gpu.stream()?);
@@ -138,7 +141,7 @@ fn beside(
     gpu.enter()?;
     while !stop.load(Ordering::Relaxed) {
         lane(gpu, recorder, stream);
-        if who == Who::AnotherThread {
+        if who == Who::Other {
             recorder.harvest();
         }
         std::thread::sleep(Duration::from_micros(50));
@@ -167,13 +170,13 @@ fn capture(
     let began = Instant::now();
     for _ in 0..4 {
         fine &= gpu.launch(gpu.empty, captured, 0).is_ok();
-        if who == Who::CapturingThread {
+        if who == Who::Capturing {
             lane(gpu, recorder, ours);
             recorder.harvest();
         }
     }
     while recorder.lane_ledger().landed == before && began.elapsed() < PATIENCE {
-        if who == Who::CapturingThread {
+        if who == Who::Capturing {
             recorder.harvest();
         }
         std::thread::yield_now();

@@ -3,7 +3,7 @@
 
 use super::{Body, Section};
 use crate::gpu::Failure;
-use crate::gpu::gpu::{Event, Stream};
+use crate::gpu::device::{Event, Stream};
 use crate::gpu::item::{Cell, Table};
 use crate::gpu::rig::Around;
 use crate::gpu::run::Bench;

@@ -4,7 +4,7 @@
 
 use super::{Body, Section};
 use crate::gpu::Failure;
-use crate::gpu::gpu::{Event, Stream};
+use crate::gpu::device::{Event, Stream};
 use crate::gpu::item::{Cell, Table};
 use crate::gpu::rig::{self, EVERY};
 use crate::gpu::run::Bench;

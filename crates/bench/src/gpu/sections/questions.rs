@@ -4,7 +4,7 @@
 
 use super::{Body, Section, reset};
 use crate::gpu::Failure;
-use crate::gpu::gpu::{Event, Gpu, Stream};
+use crate::gpu::device::{Event, Gpu, Stream};
 use crate::gpu::item::{Item, Table};
 use crate::gpu::parent;
 use crate::gpu::run::{Bench, device_name};
@@ -22,8 +22,11 @@ pub(super) const SECTION: Section = Section {
     body: Body::OnDevice(measure),
 };
 
+/// Tries, and gives the answer in one line.
+type Try = fn(&Bench) -> Result<String, Failure>;
+
 /// What is asked, and who tries.
-const QUESTIONS: [(&str, fn(&Bench) -> Result<String, Failure>); 6] = [
+const QUESTIONS: [(&str, Try); 6] = [
     ("What does cuStreamIsCapturing cost?", capture_query),
     (
         "Is reading a time an unsafe call during a capture?",

@@ -4,7 +4,7 @@
 
 use super::{Body, Section};
 use crate::gpu::Failure;
-use crate::gpu::gpu::Stream;
+use crate::gpu::device::Stream;
 use crate::gpu::item::{Cell, Table};
 use crate::gpu::rig::{self, Around, WATCHES, Watch, Work};
 use crate::gpu::run::Bench;
