@@ -214,6 +214,7 @@ fn a_cut_run_keeps_what_it_had() {
     };
     let mut seen = None;
     while seen.is_none() && child.try_wait().expect("asked").is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
         seen = has_table().filter(|json| json["sections"][0]["tables"][0].is_object());
     }
     child.kill().expect("killed");

@@ -161,12 +161,15 @@ mod tests {
              record nobody s
              query NULL -> 400",
         );
-        let lines: Vec<usize> = run(&wrong)
-            .expect_err("differences")
-            .iter()
-            .map(|difference| difference.line)
-            .collect();
+        let differences = run(&wrong).expect_err("differences");
+        let lines: Vec<usize> = differences.iter().map(|it| it.line).collect();
         assert_eq!(lines, [3, 4, 5, 6, 7]);
+        let told = |at: usize| {
+            let it = &differences[at];
+            [it.call.as_str(), it.expected.as_str(), it.found.as_str()]
+        };
+        assert_eq!(told(0), ["capturing s", "0 active", "told none"]);
+        assert_eq!(told(1), ["query NULL", "0", "answered 400"]);
     }
 
     #[test]
