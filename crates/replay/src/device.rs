@@ -10,12 +10,13 @@ use cudarc::driver::{
     PushKernelArg, sys,
 };
 use cudarc::nvrtc::Ptx;
-use metrale_gpu_runtime::timing::{FuncRef, Harvest, Recorder, RecorderConfig};
+use metrale_gpu_runtime::timing::{FuncRef, GraphRef, Harvest, Recorder, RecorderConfig};
 use metrale_telemetry::Telemetry;
 
 use crate::plan::{Chain, Graph, Plan};
 use crate::play::PlayError;
 use crate::ptx;
+use crate::report::count;
 use crate::simulator::clock_ns;
 
 const ONE_THREAD: LaunchConfig = LaunchConfig {
@@ -34,7 +35,7 @@ pub(crate) struct Device {
     functions: Vec<CudaFunction>,
     copy: CudaFunction,
     /// By index into [`Plan::graphs`].
-    graphs: HashMap<u32, CudaGraph>,
+    graphs: HashMap<u32, (GraphRef, CudaGraph)>,
     context: Arc<CudaContext>,
 }
 
@@ -91,7 +92,11 @@ impl Device {
         for (index, graph) in (0u32..).zip(&plan.graphs) {
             if device.streams.contains_key(&graph.stream()) {
                 let captured = device.capture(graph)?;
-                device.graphs.insert(index, captured);
+                let kernels = count(graph.kernels() as u64);
+                let row = device
+                    .recorder
+                    .graph(&format!("graph of {kernels} kernels"));
+                device.graphs.insert(index, (row, captured));
             }
         }
         Ok(device)
@@ -137,12 +142,11 @@ impl Device {
         unsafe { launch.launch(ONE_THREAD) }.map(drop)
     }
 
-    pub(crate) fn launch_graph(&self, graph: u32) -> Result<(), PlayError> {
-        let graph = self
-            .graphs
+    /// A graph, and its row in the recorder.
+    pub(crate) fn graph(&self, graph: u32) -> Result<&(GraphRef, CudaGraph), PlayError> {
+        self.graphs
             .get(&graph)
-            .ok_or(PlayError::Plan("a graph of no device"))?;
-        Ok(graph.launch()?)
+            .ok_or(PlayError::Plan("a graph of no device"))
     }
 
     /// Waits for all work: the application may, the recorder never does.

@@ -6,7 +6,8 @@
 use std::collections::{HashMap, HashSet};
 use std::slice::Iter;
 
-use metrale_gpu_runtime::timing::StepGuard;
+use cudarc::driver::DriverError;
+use metrale_gpu_runtime::timing::{KernelRef, StepGuard};
 use metrale_telemetry::Step;
 use metrale_telemetry::kernel::{LANE_ADMIT, SpanToken};
 
@@ -189,6 +190,14 @@ impl Server<'_> {
                     }
                     self.planned_ns += if launch.is_timed() { duration_ns } else { 0 };
                 }
+                What::Graph { graph } if self.graph_stream(graph)? == planned.stream => {
+                    let (row, graph) = device.graph(graph)?;
+                    let launch = guard.graph(*row);
+                    if let Err(error) = graph.launch() {
+                        launch.cancel();
+                        return Err(error.into());
+                    }
+                }
                 other => self.perform(other)?,
             }
         }
@@ -246,30 +255,51 @@ impl Server<'_> {
                 device.launch(device.stream(stream)?, device.function(None)?, duration_ns)?;
             }
             What::Graph { graph } => {
-                let planned = self.player.plan.graphs.get(graph as usize);
-                let planned = planned.ok_or(PlayError::Plan("a graph that it does not hold"))?;
-                self.player.device(planned.stream())?.launch_graph(graph)?;
+                let on = self.graph_stream(graph)?;
+                let device = self.player.device(on)?;
+                let (row, graph) = device.graph(graph)?;
+                self.launch(on, *row, || graph.launch())?;
             }
         }
         Ok(())
     }
 
+    fn graph_stream(&self, graph: u32) -> Result<u32, PlayError> {
+        let planned = self.player.plan.graphs.get(graph as usize);
+        let planned = planned.ok_or(PlayError::Plan("a graph that it does not hold"))?;
+        Ok(planned.stream())
+    }
+
     fn kernel(&mut self, kernel: u32, on: u32, duration_ns: u64) -> Result<(), PlayError> {
-        let lane = self.lane_of.get(&on).copied().unwrap_or(self.lane);
         let device = self.player.device(on)?;
         let (stream, function) = (device.stream(on)?, device.function(Some(kernel))?);
+        let launch = || device.launch(stream, function, duration_ns);
+        if self.launch(on, function, launch)? {
+            self.planned_ns += duration_ns;
+        }
+        Ok(())
+    }
+
+    /// A launch between the two ends of a token; whether it is timed.
+    fn launch<'f>(
+        &self,
+        on: u32,
+        kernel: impl Into<KernelRef<'f>>,
+        launch: impl FnOnce() -> Result<(), DriverError>,
+    ) -> Result<bool, PlayError> {
+        let lane = self.lane_of.get(&on).copied().unwrap_or(self.lane);
+        let device = self.player.device(on)?;
+        let stream = device.stream(on)?;
         let token = device
             .recorder
-            .begin_launch(self.step, lane, function, stream);
-        let launched = device.launch(stream, function, duration_ns);
+            .begin_launch(self.step, lane, kernel, stream);
+        let launched = launch();
         match (token, &launched) {
-            (Some(token), Ok(())) => {
-                device.recorder.end_launch(token, stream);
-                self.planned_ns += duration_ns;
-            }
+            (Some(token), Ok(())) => device.recorder.end_launch(token, stream),
             (Some(token), Err(_)) => device.recorder.cancel_launch(token),
             (None, _) => {}
         }
-        Ok(launched?)
+        launched?;
+        Ok(token.is_some())
     }
 }

@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
-use metrale_telemetry::Telemetry;
 use metrale_telemetry::instrument::HistogramSnapshot;
 use metrale_telemetry::kernel::LANES;
+use metrale_telemetry::{Snapshot, Telemetry};
 
 use crate::driver::Running;
 use crate::model;
@@ -22,13 +22,6 @@ impl Player<'_> {
         let read_ns: u64 = kernels.iter().map(|row| row.total_ns).sum();
         let sum = |value: fn(&Telemetry) -> u64| self.telemetry.iter().map(|it| value(it)).sum();
         let (launches, in_graphs) = self.plan.graph_totals();
-        let covered_ns = sum(|it| {
-            it.instruments()
-                .lane_kernel_ns
-                .iter()
-                .map(|ns| ns.get())
-                .sum()
-        });
         let (driver, stamps) = match (&running.simulator, settings.stamps) {
             (None, _) => (report::Driver::Cuda, report::Stamps::Device),
             (Some(_), Stamps::Ideal) => (report::Driver::Simulated, report::Stamps::Ideal),
@@ -60,15 +53,7 @@ impl Player<'_> {
                 .flat_map(|simulator| self.calls_since(simulator))
                 .collect(),
             shown: Shown {
-                armed_lane_ns: sum(|it| {
-                    it.instruments()
-                        .lane_armed_ns
-                        .iter()
-                        .map(|ns| ns.get())
-                        .sum()
-                }),
-                covered_ns: Some(covered_ns),
-                between_ns: None,
+                snapshot: self.snapshot(),
                 waiting_ns: (stamps != report::Stamps::Ideal)
                     .then(|| read_ns.saturating_sub(planned_ns)),
                 check: None,
@@ -90,6 +75,17 @@ impl Player<'_> {
         }
         calls.retain(|(_, count)| *count > 0);
         calls
+    }
+
+    /// What all devices measured, as one.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let mut all = self.telemetry.iter().map(|it| it.snapshot());
+        let mut merged = all.next().unwrap_or_else(|| Telemetry::new().snapshot());
+        for other in all {
+            // All are of this process, and so of one version.
+            let _ = merged.merge(&other);
+        }
+        merged
     }
 
     fn kernel_rows(&self) -> Vec<KernelRow> {

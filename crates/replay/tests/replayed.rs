@@ -79,12 +79,6 @@ fn assert_within_budget(json: &Value) {
         "one query to a record"
     );
     let reads = calls("cuEventElapsedTime") + calls("cuEventElapsedTime_v2");
-    let lanes: u64 = json["lanes"]
-        .as_array()
-        .expect("rows")
-        .iter()
-        .map(|l| number(&l["spans"]))
-        .sum();
     let modes = calls("cuThreadExchangeStreamCaptureMode");
     // A pass with a poll exchanges the mode twice, on each of two rings; on
     // each stream it may ask once and read once in vain.
@@ -95,7 +89,8 @@ fn assert_within_budget(json: &Value) {
         json["driver_calls"]
     );
     assert!(
-        reads <= begun + lanes + modes / 2 * streams,
+        // Its time, and the gap before it.
+        reads <= 2 * begun + modes / 2 * streams,
         "{}",
         json["driver_calls"]
     );

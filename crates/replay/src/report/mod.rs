@@ -5,18 +5,20 @@
 //! times in whole nanoseconds; `shown` never reaches it.
 
 mod json;
+mod measured;
 mod names;
 mod text;
 mod units;
 
 use std::collections::BTreeMap;
 
+use metrale_telemetry::Snapshot;
 use serde::Serialize;
 
 pub use json::{WriteError, write_json_atomically};
 pub use names::shorten;
 pub use text::render;
-pub use units::{count, share, time};
+pub use units::{count, percent, share, time};
 
 /// Which driver ran the replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -109,7 +111,7 @@ pub struct Ledger {
 }
 
 /// The result of a replay.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// Always [`SCHEMA`].
     pub schema: u32,
@@ -148,15 +150,10 @@ pub struct Report {
 pub const SCHEMA: u32 = 1;
 
 /// What the text shows beyond the JSON.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Shown {
-    /// Lane time of the armed steps, nanoseconds: what shares are shares of.
-    pub armed_lane_ns: u64,
-    /// Of that, the time under a kernel or graph span, nanoseconds.
-    pub covered_ns: Option<u64>,
-    /// Lane time of the armed steps' neighbouring kernel spans' gaps,
-    /// nanoseconds.
-    pub between_ns: Option<u64>,
+    /// Everything that was measured, of all devices.
+    pub snapshot: Snapshot,
     /// How much longer the kernels read than they ran, nanoseconds: the wait
     /// of an idle stream for its host.
     pub waiting_ns: Option<u64>,
@@ -194,6 +191,9 @@ impl Report {
 #[cfg(test)]
 pub(crate) mod sample {
     use super::*;
+    use metrale_telemetry::kernel::{Estimate, LANE_DECODE, StandardError};
+    use metrale_telemetry::snapshot::{KernelLane, KernelSnapshot, LaunchBound};
+    use metrale_telemetry::{Floor, Telemetry};
 
     /// A report with something in every part.
     pub(crate) fn report() -> Report {
@@ -277,9 +277,7 @@ pub(crate) mod sample {
             .map(|(name, n)| (name.to_owned(), n))
             .into(),
             shown: Shown {
-                armed_lane_ns: 30_400_000,
-                covered_ns: Some(29_900_000),
-                between_ns: Some(100_000),
+                snapshot: snapshot(attention),
                 waiting_ns: Some(42_100),
                 check: Some(Check {
                     lanes_ns: 2_306_410_520,
@@ -289,5 +287,65 @@ pub(crate) mod sample {
                 notes: vec!["2 records dropped: 2 stamp 0 (never collected)".into()],
             },
         }
+    }
+
+    /// What three armed steps in one of 189 decode steps left.
+    fn snapshot(attention: &str) -> Snapshot {
+        let estimate = |steps, share: f64, error: Option<f64>| Estimate {
+            steps,
+            total_ns: share * 1.8932e9,
+            share,
+            error: error.map(|error| StandardError {
+                total_ns: error * 1.8932e9,
+                share: error,
+            }),
+        };
+        let kernel = |name: String, near_floor, lanes: &[(&str, Estimate)]| KernelSnapshot {
+            name: Some(name),
+            near_floor: Some(near_floor),
+            lanes: (lanes.iter())
+                .map(|(lane, estimate)| KernelLane {
+                    lane: (*lane).to_owned(),
+                    estimate: *estimate,
+                })
+                .collect(),
+            ..KernelSnapshot::default()
+        };
+        let mut snapshot = Telemetry::new().snapshot();
+        let decode = &mut snapshot.lanes[LANE_DECODE];
+        (decode.armed_ns, decode.kernel_ns) = (30_400_000, 29_900_000);
+        decode.estimate.covered = Some(estimate(3, 0.984, None));
+        for lane in &mut snapshot.lanes {
+            lane.launch_bound = Some(LaunchBound {
+                launches: 4,
+                gap_ns: 9_000,
+            });
+        }
+        snapshot.floor = Floor {
+            pair_ns: Some(1_650),
+            begin_ns: Some(1_650),
+            end_ns: Some(1_700),
+            harvest_ns: Some(1_003),
+            poll_ns: None,
+        };
+        snapshot.host.launches = 6_210;
+        let gemm = [
+            ("decode", estimate(64, 0.031, Some(0.0012))),
+            ("prefill", estimate(29, 0.2, None)),
+        ];
+        snapshot.kernels = vec![
+            kernel("serve_gemm_bf16_lm_head".to_owned(), false, &gemm),
+            kernel(
+                format!("{attention}true> >(serve::attn::Params)"),
+                false,
+                &[("decode", estimate(64, 0.002, Some(0.0001)))],
+            ),
+            kernel(
+                format!("{attention}false> >(serve::attn::Params)"),
+                true,
+                &[("decode", estimate(3, 0.0003, None))],
+            ),
+        ];
+        snapshot
     }
 }

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The result for people.
 //!
-//! Invariant: plain text, no line longer than the width asked for (at least 72;
+//! Invariant: plain text, no line longer than the width asked for (at least 80;
 //! counts up to 10^8 fit their columns), no control byte but the newline.
 
 use std::fmt::Write as _;
 
-use super::{Check, Driver, KernelRow, Ledger, Report, Stamps, count, share, shorten, time};
-
-/// Rows of the kernel table.
-const TOP: usize = 12;
+use super::{Check, Driver, Ledger, Report, Stamps, count, measured, time};
 
 /// The driver functions that a recorder calls once it is made.
 const RECORDERS: [&str; 6] = [
@@ -23,26 +20,28 @@ const RECORDERS: [&str; 6] = [
 
 /// `report` in lines of at most `width` characters.
 pub fn render(report: &Report, width: usize) -> String {
-    let width = width.max(72);
+    let width = width.max(80);
     let mut out = Page {
         text: String::new(),
         width,
     };
     head(report, &mut out);
-    lanes(report, &mut out);
-    kernels(report, &mut out);
+    out.gap();
+    measured::lanes(report, &mut out);
+    out.gap();
+    measured::kernels(&report.shown.snapshot, report.every, &mut out);
     out.gap();
     facts(report, &mut out);
     out.text
 }
 
-struct Page {
+pub(super) struct Page {
     text: String,
-    width: usize,
+    pub(super) width: usize,
 }
 
 impl Page {
-    fn line(&mut self, line: &str) {
+    pub(super) fn line(&mut self, line: &str) {
         let line: String = line
             .chars()
             .map(|c| if c.is_control() { '?' } else { c })
@@ -55,7 +54,7 @@ impl Page {
     }
 
     /// A label and its text, wrapped between words under the text's begin.
-    fn fact(&mut self, label: &str, text: &str) {
+    pub(super) fn fact(&mut self, label: &str, text: &str) {
         let indent = 10;
         let mut line = format!("{label:<indent$}");
         let mut empty = true;
@@ -116,92 +115,19 @@ fn head(report: &Report, out: &mut Page) {
     out.fact("steps", &armed);
 }
 
-fn lanes(report: &Report, out: &mut Page) {
-    out.gap();
-    let row = |cells: [&str; 6]| {
-        let [lane, spans, total, p50, p99, gap] = cells;
-        format!("{lane:<10}{spans:>9}{total:>12}{p50:>12}{p99:>12}{gap:>14}")
-    };
-    out.line(&row(["lane", "spans", "total", "p50", "p99", "gap before"]));
-    for lane in &report.lanes {
-        let cell = |ns| {
-            if lane.spans == 0 {
-                "-".to_owned()
-            } else {
-                time(ns)
-            }
-        };
-        out.line(&row([
-            &lane.lane,
-            &count(lane.spans),
-            &cell(lane.total_ns),
-            &cell(lane.p50_ns),
-            &cell(lane.p99_ns),
-            &cell(lane.gap_ns),
-        ]));
-    }
-}
-
-fn kernels(report: &Report, out: &mut Page) {
-    out.gap();
-    let column = out.width - 32;
-    let head = match report.every {
-        1 => "kernel, launched one by one".to_owned(),
-        n => format!("kernel, on armed steps (one in {n})"),
-    };
-    out.line(&format!(
-        "{head:<column$}{:>9}{:>12}{:>11}",
-        "share", "total", "samples"
-    ));
-    if report.kernels.is_empty() {
-        out.line("(none was launched one by one on an armed step)");
-    }
-    // All names take part, so that a label cut here stays unlike every other.
-    let names: Vec<&str> = report.kernels.iter().map(|k| k.name.as_str()).collect();
-    let labels = shorten(&names, column - 1);
-    let mut row = |label: &str, total_ns: u64, samples: u64| {
-        out.line(&format!(
-            "{label:<column$}{:>9}{:>12}{:>11}",
-            share(total_ns, report.shown.armed_lane_ns),
-            time(total_ns),
-            count(samples)
-        ));
-    };
-    for (kernel, label) in report.kernels.iter().zip(&labels).take(TOP) {
-        row(label, kernel.total_ns, kernel.samples);
-    }
-    let rest: &[KernelRow] = report.kernels.get(TOP..).unwrap_or(&[]);
-    if !rest.is_empty() {
-        let label = format!("and {} more", rest.len());
-        let sum = |of: fn(&KernelRow) -> u64| rest.iter().map(of).sum();
-        row(&label, sum(|k| k.total_ns), sum(|k| k.samples));
-    }
-}
-
 fn facts(report: &Report, out: &mut Page) {
     let shown = &report.shown;
-    if let Some(covered) = shown.covered_ns {
-        let between = shown.between_ns.map_or(String::new(), |ns| {
-            format!(", {} between neighbouring ones", time(ns))
-        });
-        out.fact(
-            "coverage",
-            &format!(
-                "{} of {} of lane time on armed steps is under kernel spans{between}; the rest is \
-                 graphs, copies and idle time",
-                share(covered, shown.armed_lane_ns),
-                time(shown.armed_lane_ns)
-            ),
-        );
-    }
+    measured::coverage(&shown.snapshot, out);
     out.fact(
         "graphs",
         &format!(
-            "{} launches of {} kernels, which get no row of their own",
+            "{} launches of {} kernels: the graph has a row, a kernel in it has none",
             count(report.graphs.launches),
             count(report.graphs.kernels)
         ),
     );
+    measured::launches(&shown.snapshot, out);
+    measured::floor(&shown.snapshot, out);
     if let Some(waiting) = shown.waiting_ns {
         out.fact(
             "waiting",
@@ -315,14 +241,14 @@ mod tests {
         #[test]
         fn no_line_is_too_long(name in "\\PC{0,300}", note in ".{0,300}", n in 0u64..100_000_000, width in 0usize..120) {
             let mut report = report();
-            report.kernels[0].name = name.clone();
-            report.kernels[0].samples = n;
+            report.shown.snapshot.kernels[0].name = Some(name.clone());
+            report.shown.snapshot.kernels[0].lanes[0].estimate.steps = n;
             report.trace = Some(name);
             report.device = note.clone();
             report.shown.notes = vec![note];
             let page = render(&report, width);
             for line in page.lines() {
-                prop_assert!(line.chars().count() <= width.max(72), "{}", line);
+                prop_assert!(line.chars().count() <= width.max(80), "{}", line);
             }
             prop_assert!(!page.chars().any(|c| c.is_control() && c != '\n'));
         }

@@ -43,6 +43,11 @@ pub fn share(part: u64, whole: u64) -> String {
     format!("{:.1} %", part as f64 * 100.0 / whole as f64)
 }
 
+/// A share of 1 in percent: `12.3 %`.
+pub fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
