@@ -197,7 +197,7 @@ fn machine(driver: &Driver, device: u32) -> Result<Vec<(&'static str, String)>, 
     Ok(vec![
         ("driver", path.display().to_string()),
         ("driver file", file.display().to_string()),
-        ("kernel module", kernel_module()),
+        ("kernel module", kernel_module(driver.is_simulated())),
         (
             "driver's CUDA version",
             format!("{}.{}", version / 1000, version % 1000 / 10),
@@ -224,7 +224,10 @@ pub(crate) fn device_name(driver: &Driver, ordinal: i32) -> String {
 }
 
 /// The kernel's half of the driver, as it says itself.
-fn kernel_module() -> String {
+fn kernel_module(is_simulated: bool) -> String {
+    if is_simulated {
+        return "none: simulated".to_owned();
+    }
     let text = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
     let line = text.lines().next().and_then(|line| line.split_once(':'));
     line.map_or("not told".to_owned(), |(_, version)| {
