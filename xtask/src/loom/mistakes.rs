@@ -61,20 +61,16 @@ pub(super) const ALL: &[Mistake] = &[
             "        if self.ops.record(index, Edge::End, stream) {\n            slot.close(lap, stream);",
             "        slot.close(lap, stream);\n        if self.ops.record(index, Edge::End, stream) {",
         )],
-        model: "tail::a_claimed_slot_is_seen_by_a_pass_that_counts_it",
+        model: "tail::a_closed_span_is_landed_as_it_was_left",
     },
     Mistake {
         name: "describe after open",
         edits: &[
-            edit(
-                RING,
-                "        slot.describe(Packed::new(key, tag), self.losses());\n",
-                "",
-            ),
+            edit(RING, "        slot.describe(packed, self.losses());\n", ""),
             edit(
                 RING,
                 "            slot.open(lap);\n",
-                "            slot.open(lap);\n            slot.describe(Packed::new(key, tag), self.losses());\n",
+                "            slot.open(lap);\n            slot.describe(packed, self.losses());\n",
             ),
         ],
         model: "gaps::a_gap_against_an_end_on_another_thread",
@@ -84,13 +80,13 @@ pub(super) const ALL: &[Mistake] = &[
         edits: &[
             edit(
                 PASS,
-                "        let answer = match turn {",
-                "        self.ring.slots[index].settle(word.lap(), true);\n        let answer = match turn {",
+                "        let answer = match self.pass",
+                "        slot.settle(word.lap(), true);\n        let answer = match self.pass",
             ),
             edit(
                 PASS,
-                "        self.ring.slots[index].settle(lap, true);\n",
-                "        let _ = lap;\n",
+                "        });\n        slot.settle(word.lap(), true);\n",
+                "        });\n",
             ),
         ],
         model: "harvesters::two_harvesters_land_each_span_once",
@@ -101,11 +97,11 @@ pub(super) const ALL: &[Mistake] = &[
             edit(
                 PASS,
                 "        let gap_ns = match self.gaps {",
-                "        self.ring.slots[index].settle(lap, true);\n        let gap_ns = match self.gaps {",
+                "        slot.settle(word.lap(), true);\n        let gap_ns = match self.gaps {",
             ),
             edit(
                 PASS,
-                "        });\n        self.ring.slots[index].settle(lap, true);\n",
+                "        });\n        slot.settle(word.lap(), true);\n",
                 "        });\n",
             ),
         ],
@@ -116,7 +112,7 @@ pub(super) const ALL: &[Mistake] = &[
         edits: &[edit(
             PASS,
             "        let Some(mut guard) = try_lock(&self.pass) else {",
-            "        let own = crate::sync::Mutex::new(Pass::new());\n        let Some(mut guard) = try_lock(&own) else {",
+            "        let own = crate::sync::Mutex::new(Pass::new(0));\n        let Some(mut guard) = try_lock(&own) else {",
         )],
         model: "harvesters::two_harvesters_of_spans_at_rest",
     },
@@ -124,8 +120,8 @@ pub(super) const ALL: &[Mistake] = &[
         name: "claim by load and store",
         edits: &[edit(
             SLOT,
-            "        self.exchange(seen, Word::new(STARTING, lap), Ordering::Acquire)",
-            "        fence(Ordering::Acquire);\n        self.word.store(Word::new(STARTING, lap).0, Ordering::Release);\n        Transition::Made",
+            "            match self.exchange(seen, Word::new(STARTING, lap), Ordering::Acquire) {",
+            "            let found = self.word();\n            let free = found.state() == State::Free && found.lap() < lap;\n            if free {\n                self.word.store(Word::new(STARTING, lap).0, Ordering::Release);\n            }\n            match if free { Ok(()) } else { Err(found) } {",
         )],
         model: "recorders::two_recorders_take_one_slot_again_and_again",
     },
@@ -152,10 +148,10 @@ pub(super) const ALL: &[Mistake] = &[
         edits: &[
             edit(
                 RING,
-                "((ticket % slots) as usize, ticket / slots + 1)",
-                "((ticket % slots) as usize, 1)",
+                "let (index, lap) = self.turns.of(ticket);",
+                "let (index, lap) = (self.turns.of(ticket).0, 1);",
             ),
-            edit(SLOT, " || seen.lap() >= lap", ""),
+            edit(SLOT, " || found.lap() >= lap", ""),
         ],
         model: "tokens::a_late_end_against_the_slots_next_span",
     },
@@ -173,30 +169,41 @@ pub(super) const ALL: &[Mistake] = &[
         edits: &[edit(
             PASS,
             "State::Busy => false,",
-            "State::Busy => self.reclaim(index, word),",
+            "State::Busy => self.reclaim(index, slot, word),",
         )],
         model: "tokens::a_reclaim_never_takes_a_span_whose_end_is_being_recorded",
     },
     Mistake {
-        name: "tail moved past unresolved tickets",
-        edits: &[edit(PASS, "if resolved == head {", "if resolved <= head {")],
-        model: "tail::a_claimed_slot_is_seen_by_a_pass_that_counts_it",
+        name: "tail moved past turns that nobody has taken yet",
+        edits: &[edit(PASS, "if over && word.lap() >= lap {", "if over {")],
+        model: "tail::a_recorder_between_ticket_and_claim_is_not_left_behind",
     },
     Mistake {
-        name: "head read before the resolved tickets",
-        edits: &[
-            edit(
-                PASS,
-                "        let begun = self.begun.load(Ordering::Acquire);\n",
-                "        let head = self.head.load(Ordering::Relaxed);\n        let begun = self.begun.load(Ordering::Acquire);\n",
-            ),
-            edit(
-                PASS,
-                "        let head = self.head.load(Ordering::Relaxed);\n        if pass.tail",
-                "        if pass.tail",
-            ),
-        ],
+        name: "skip of a slot that nobody was turned away from",
+        edits: &[edit(
+            SLOT,
+            "if self.turned_away.load(Ordering::Relaxed) < lap {",
+            "if self.turned_away.load(Ordering::Relaxed) > lap {",
+        )],
         model: "tail::a_recorder_between_ticket_and_claim_is_not_left_behind",
+    },
+    Mistake {
+        name: "skip that does not say so in the word",
+        edits: &[edit(
+            SLOT,
+            "        self.exchange(seen, Word::new(FREE, lap), Ordering::Relaxed)",
+            "        let _ = seen;\n        Transition::Made",
+        )],
+        model: "tail::a_recorder_that_oversleeps_a_skip_begins_nothing",
+    },
+    Mistake {
+        name: "head read before the tail",
+        edits: &[edit(
+            RING,
+            "        let tail = self.passed.tail.load(Ordering::Acquire);\n        self.head.load(Ordering::Relaxed) == tail\n",
+            "        let head = self.head.load(Ordering::Relaxed);\n        head == self.passed.tail.load(Ordering::Acquire)\n",
+        )],
+        model: "tail::a_pass_over_an_idle_ring_leaves_nothing_of_its_caller",
     },
     Mistake {
         name: "gap not checked after it was read",

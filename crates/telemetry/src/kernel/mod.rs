@@ -17,10 +17,12 @@ mod pass;
 mod ring;
 mod sink;
 mod slot;
+mod streams;
 mod table;
 #[cfg(all(test, not(metrale_loom)))]
 mod tests;
 mod token;
+mod turns;
 
 pub use estimates::{
     ENOUGH_STEPS, Estimate, EstimateLosses, KernelEstimate, LaneEstimate, StandardError, Together,

@@ -2,38 +2,43 @@
 //! The harvest pass: visits slots from the oldest unlanded span to the newest
 //! and lands what the GPU has finished.
 //!
-//! Work on one stream completes in order, so after the first pending span of a
-//! stream its later ones are left alone. A pass remembers 64 waiting streams;
-//! a span of a 65th is not asked about, and the next pass starts there, so
-//! that every stream gets its turn.
+//! After the first pending span of a stream its later ones are left alone. A
+//! pass remembers 64 waiting streams; a span of a 65th is not asked about, and
+//! the next pass starts there, so that every stream gets its turn.
 
 use super::gaps::{Gaps, Last, Previous};
 use super::ops::{EventOps, SpanPoll};
 use super::ring::SpanRing;
 use super::sink::{Landed, SpanSink};
-use super::slot::{Filed, State, Transition, Word};
+use super::slot::{Slot, State, Transition, Word};
+use super::streams::{Streams, Turn};
 use crate::sync::{Ordering, try_lock};
-
-/// Streams a pass tells apart.
-const STREAMS: usize = 64;
+use std::ops::Range;
 
 /// What passes keep from one to the next. Its lock makes a pass exclusive.
 pub(super) struct Pass {
-    /// All spans of earlier tickets are over.
-    tail: u64,
     /// Where the last pass ran out of streams to remember.
     resume: Option<u64>,
     streams: Streams,
     previous: Previous,
+    /// For each slot, where spans left open are reclaimed.
+    ages: Box<[Age]>,
+}
+
+/// The lap that a pass last saw open, and when first, in the ring's clock.
+#[derive(Clone, Copy, Default)]
+struct Age {
+    lap: u64,
+    since_ns: u64,
 }
 
 impl Pass {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(ages: usize) -> Self {
         Self {
-            tail: 0,
             resume: None,
             streams: Streams::new(),
             previous: Previous::new(),
+            ages: vec![Age::default(); ages].into_boxed_slice(),
         }
     }
 }
@@ -41,22 +46,20 @@ impl Pass {
 impl<E: EventOps> SpanRing<E> {
     /// As [`harvest`](Self::harvest), with any sink.
     pub fn harvest_into<S: SpanSink + ?Sized>(&self, sink: &S) -> usize {
+        if self.is_idle() {
+            self.passed.passes.add(1);
+            return 0;
+        }
         let Some(mut guard) = try_lock(&self.pass) else {
             return 0;
         };
+        self.passed.passes.add(1);
         let pass = &mut *guard;
-        self.counts.passes.add(1);
-        // Acquire on both: of every ticket counted here, the pass sees that it
-        // was handed out, and its slot as claimed or later. Read before `head`:
-        // if the numbers are equal, no recorder was between ticket and claim
-        // when they were read.
-        let begun = self.begun.load(Ordering::Acquire);
-        let resolved = begun + self.dropped.load(Ordering::Acquire);
+        // Relaxed: earlier passes are seen by the lock, and tickets from here on
+        // are for the next one.
+        let tail = self.passed.tail.load(Ordering::Relaxed);
         let head = self.head.load(Ordering::Relaxed);
-        if pass.tail == head {
-            return 0;
-        }
-        let oldest = pass.tail.max(head.saturating_sub(self.slots.len() as u64));
+        let oldest = tail.max(head.saturating_sub(self.slots.len() as u64));
         let resume = pass
             .resume
             .take()
@@ -67,6 +70,7 @@ impl<E: EventOps> SpanRing<E> {
         }
         let from = resume.unwrap_or(oldest);
         pass.streams.clear();
+        let landed_before = self.passed.landed.load(Ordering::Relaxed);
         let mut visitor = Visitor {
             ring: self,
             sink,
@@ -78,17 +82,39 @@ impl<E: EventOps> SpanRing<E> {
             },
             now_ns: None,
             left: head,
-            landed: 0,
+            landed: landed_before,
         };
-        for ticket in (from..head).chain(oldest..from) {
-            visitor.visit(ticket);
+        visitor.walk(from..head);
+        if resume.is_some() {
+            visitor.walk(oldest..from);
         }
-        let (left, landed) = (visitor.left, visitor.landed);
+        let (left, landed) = (visitor.left, visitor.landed.wrapping_sub(landed_before));
         drop(visitor);
-        if resolved == head {
-            pass.tail = left;
-        }
-        landed
+        let tail = if left < oldest {
+            left
+        } else {
+            self.skip(left..head)
+        };
+        // Release: who sees this tail sees the head that it was made of
+        // (partner: `is_idle`).
+        self.passed.tail.store(tail, Ordering::Release);
+        landed as usize
+    }
+
+    /// Skips the slots of those turned away, up to the first ticket that is not
+    /// over. Last in a pass: no span that is still to land is older, so no gap
+    /// to a span whose slot is skipped will be asked for.
+    fn skip(&self, mut tickets: Range<u64>) -> u64 {
+        let stays = |ticket: &u64| {
+            let (index, lap) = self.turns.of(*ticket);
+            let slot = &self.slots[index];
+            let word = slot.word();
+            let is_over = word.state() == State::Free
+                && (word.lap() >= lap || slot.skip(word, lap) == Transition::Made);
+            !is_over
+        };
+        let end = tickets.end;
+        tickets.find(stays).unwrap_or(end)
     }
 }
 
@@ -100,113 +126,160 @@ struct Visitor<'a, E: EventOps, S: ?Sized> {
     gaps: Gaps,
     /// The clock, read at most once.
     now_ns: Option<u64>,
-    /// The oldest ticket whose span is not over.
+    /// The oldest ticket that is not over; the head if all are.
     left: u64,
-    landed: usize,
+    /// The ring's count.
+    landed: u64,
 }
 
 impl<E: EventOps, S: SpanSink + ?Sized> Visitor<'_, E, S> {
-    fn visit(&mut self, ticket: u64) {
-        let slots = self.ring.slots.len() as u64;
-        let index = (ticket % slots) as usize;
-        let word = self.ring.slots[index].word();
-        let over = match word.state() {
-            State::Free => true,
-            State::Busy => false,
-            State::Open => self.reclaim(index, word),
-            State::Closed => self.poll(index, word),
-        };
-        if !over {
-            // The span's own ticket: the slot may hold one of another lap.
-            self.left = self.left.min((word.lap() - 1) * slots + index as u64);
+    /// Visits the slots of `tickets`, at most one of each slot.
+    fn walk(&mut self, tickets: Range<u64>) {
+        let (index, lap) = self.ring.turns.of(tickets.start);
+        let many = (tickets.end - tickets.start) as usize;
+        let end = self.ring.slots.len().min(index + many);
+        self.visit_all(index..end, lap);
+        self.visit_all(0..many - (end - index), lap + 1);
+    }
+
+    /// Visits neighbouring slots for the tickets of one lap.
+    fn visit_all(&mut self, mut indices: Range<usize>, lap: u64) {
+        let ring = self.ring;
+        while let Some(index) = indices.next() {
+            let slot = &ring.slots[index];
+            let word = slot.word();
+            if word.is_free_in(lap) {
+                continue;
+            }
+            let over = match word.state() {
+                State::Free => true,
+                State::Closed => match self.poll(index, slot, word) {
+                    Answer::Over => true,
+                    Answer::Wait => {
+                        // Its stream's next ones wait too, and are younger.
+                        let next = &ring.slots[indices.clone()];
+                        let stream = slot.stream();
+                        let waits = |slot: &&Slot| slot.is_closed(lap) && slot.stream() == stream;
+                        indices.start += next.iter().take_while(waits).count();
+                        false
+                    }
+                    Answer::None => false,
+                },
+                State::Open => self.reclaim(index, slot, word),
+                State::Busy => false,
+            };
+            if over && word.lap() >= lap {
+                continue;
+            }
+            // The oldest lap that is not over: the span's, which may be of an
+            // earlier ticket, or the turn that nobody has taken yet.
+            let lap = if over { lap } else { word.lap() };
+            self.left = self.left.min(ring.turns.ticket(index, lap));
         }
     }
 
     /// Frees a span left open for too long; whether it did.
-    fn reclaim(&mut self, index: usize, word: Word) -> bool {
+    fn reclaim(&mut self, index: usize, slot: &Slot, word: Word) -> bool {
         let options = &self.ring.options;
-        let Some(limit_ns) = options.reclaim_after_ns else {
+        let (Some(limit_ns), Some(age)) = (options.reclaim_after_ns, self.pass.ages.get_mut(index))
+        else {
             return false;
         };
         let now_ns = *self.now_ns.get_or_insert_with(options.clock);
-        let slot = &self.ring.slots[index];
-        let since_ns = slot.open_since(word.lap(), now_ns);
-        if now_ns.saturating_sub(since_ns) < limit_ns || slot.give_up(word) == Transition::Lost {
+        if age.lap != word.lap() {
+            (age.lap, age.since_ns) = (word.lap(), now_ns);
+        }
+        if now_ns.saturating_sub(age.since_ns) < limit_ns || slot.give_up(word) == Transition::Lost
+        {
             return false;
         }
         self.ring.counts.reclaimed.add(1);
         true
     }
 
-    /// Asks about a closed span, if its stream has not said to wait; whether
-    /// the span is over.
-    fn poll(&mut self, index: usize, word: Word) -> bool {
-        let filed = self.ring.slots[index].filed();
-        let turn = self.pass.streams.turn(filed.stream);
-        if turn == Turn::Wait {
-            return false;
-        }
-        if turn == Turn::Later {
-            let ticket = (word.lap() - 1) * self.ring.slots.len() as u64 + index as u64;
-            self.pass.resume.get_or_insert(ticket);
-            return false;
-        }
-        if !self.bracket.open() {
-            return false;
-        }
-        let answer = match turn {
-            Turn::First => self.ring.ops.poll_first(index),
-            _ => self.ring.ops.poll_next(index),
+    /// Asks about a closed span, if its stream has not said to wait.
+    #[inline]
+    fn poll(&mut self, index: usize, slot: &Slot, word: Word) -> Answer {
+        let stream = slot.stream();
+        let answer = match self.pass.streams.turn(stream) {
+            Turn::Next => self.ring.ops.poll_next(index),
+            Turn::First => {
+                if !self.bracket.open() {
+                    return Answer::None;
+                }
+                self.pass.streams.meet(stream);
+                self.ring.ops.poll_first(index)
+            }
+            Turn::Wait => return Answer::Wait,
+            Turn::Later => {
+                let ticket = self.ring.turns.ticket(index, word.lap());
+                self.pass.resume.get_or_insert(ticket);
+                return Answer::None;
+            }
         };
-        self.pass
-            .streams
-            .note(filed.stream, answer == SpanPoll::Pending);
         match answer {
-            SpanPoll::Pending => false,
             SpanPoll::Ready(ns) => {
-                self.land(index, word.lap(), &filed, ns);
-                true
+                self.land(index, slot, word, ns);
+                Answer::Over
+            }
+            SpanPoll::Pending => {
+                self.pass.streams.wait();
+                Answer::Wait
             }
             SpanPoll::Failed => {
-                self.pass.previous.forget(filed.stream);
-                self.ring.slots[index].settle(word.lap(), false);
+                self.pass.previous.forget(stream);
+                slot.settle(word.lap(), false);
                 self.ring.counts.failed.add(1);
                 self.sink.failed();
-                true
+                Answer::Over
             }
         }
     }
 
-    fn land(&mut self, index: usize, lap: u64, filed: &Filed, ns: u64) {
+    #[inline]
+    fn land(&mut self, index: usize, slot: &Slot, word: Word, ns: u64) {
+        let packed = slot.filed();
         let gap_ns = match self.gaps {
             Gaps::Off => None,
-            rule => self.gap(rule, index, lap, filed),
+            rule => self.gap(rule, index, slot, word),
         };
         self.sink.landed(Landed {
-            key: filed.key,
-            tag: filed.tag,
+            key: packed.key(),
+            tag: packed.tag(),
             ns,
             gap_ns,
         });
-        self.ring.slots[index].settle(lap, true);
-        self.ring.counts.landed.add(1);
-        self.landed += 1;
+        slot.settle(word.lap(), true);
+        self.landed = self.landed.wrapping_add(1);
+        // Relaxed: a count, of which the pass is the only writer.
+        let passed = &self.ring.passed;
+        passed.landed.store(self.landed, Ordering::Relaxed);
     }
 
     /// From the end of the span before on this stream, if that still has its
     /// events.
-    fn gap(&mut self, rule: Gaps, index: usize, lap: u64, filed: &Filed) -> Option<u64> {
+    fn gap(&mut self, rule: Gaps, index: usize, slot: &Slot, word: Word) -> Option<u64> {
         let span = Last {
-            stream: filed.stream,
-            tag: filed.tag,
-            losses: filed.losses,
+            stream: slot.stream(),
+            tag: slot.filed().tag(),
+            losses: slot.losses(),
             slot: index,
-            lap,
+            lap: word.lap(),
         };
         let before = self.pass.previous.follow(rule, span)?;
         let slot = &self.ring.slots[before.slot];
         slot.while_landed(before.lap, || self.ring.ops.gap(before.slot, index))
     }
+}
+
+/// What became of a closed span.
+enum Answer {
+    /// It landed or failed.
+    Over,
+    /// Its stream waits.
+    Wait,
+    /// It was not asked about.
+    None,
 }
 
 /// Opens the bracket of polls at the first one, closes it when dropped.
@@ -220,6 +293,7 @@ impl<'a, E: EventOps> Bracket<'a, E> {
         Self { ops, opened: None }
     }
 
+    #[inline]
     fn open(&mut self) -> bool {
         *self.opened.get_or_insert_with(|| self.ops.pass_begin())
     }
@@ -230,67 +304,5 @@ impl<E: EventOps> Drop for Bracket<'_, E> {
         if self.opened == Some(true) {
             self.ops.pass_end();
         }
-    }
-}
-
-/// What to do about a closed span, by its stream.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    /// No span of the stream was asked about yet.
-    First,
-    /// The span before it was done.
-    Next,
-    /// The stream said to wait.
-    Wait,
-    /// Too many streams wait: the next pass starts here.
-    Later,
-}
-
-struct Streams {
-    seen: [(u64, bool); STREAMS],
-    len: usize,
-    waiting: usize,
-}
-
-impl Streams {
-    fn new() -> Self {
-        Self {
-            seen: [(0, false); STREAMS],
-            len: 0,
-            waiting: 0,
-        }
-    }
-
-    #[inline]
-    fn clear(&mut self) {
-        (self.len, self.waiting) = (0, 0);
-    }
-
-    #[inline]
-    fn turn(&self, stream: u64) -> Turn {
-        match self.seen[..self.len].iter().find(|seen| seen.0 == stream) {
-            Some((_, true)) => Turn::Wait,
-            Some((_, false)) => Turn::Next,
-            None if self.waiting == STREAMS => Turn::Later,
-            None => Turn::First,
-        }
-    }
-
-    #[inline]
-    fn note(&mut self, stream: u64, waits: bool) {
-        let known = self.seen[..self.len]
-            .iter()
-            .position(|seen| seen.0 == stream);
-        let at = known.unwrap_or_else(|| {
-            if self.len < STREAMS {
-                self.len += 1;
-                self.len - 1
-            } else {
-                // A stream that does not wait can be asked anew.
-                self.seen.iter().position(|seen| !seen.1).unwrap_or(0)
-            }
-        });
-        self.waiting += usize::from(waits);
-        self.seen[at] = (stream, waits);
     }
 }

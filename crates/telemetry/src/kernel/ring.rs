@@ -2,14 +2,16 @@
 //! The span ring: a fixed pool of slots that spans take in turn, wait in until
 //! the GPU is done, and leave by a harvest.
 //!
-//! 1. Attempt number `t` (a *ticket*) belongs to slot `t mod slots`, in lap
-//!    `t / slots + 1`. A ticket whose slot is in use is dropped; the next
-//!    attempt tries the next slot.
+//! 1. Attempt number `t` (a *ticket*) belongs to one slot and one of its laps
+//!    (see [`turns`](super::turns)). A ticket whose slot is in use is dropped;
+//!    the next attempt tries the next slot.
 //! 2. Any number of threads begin, end, cancel and harvest. One pass runs at a
 //!    time; a second one returns at once.
-//! 3. A ticket is *resolved* when its slot was claimed or found in use. The
-//!    pass moves its oldest ticket on only in a moment when all were resolved:
-//!    a recorder between ticket and claim is never left behind.
+//! 3. The *tail* is a ticket from which on a pass looks: every slot that has
+//!    none of the tickets from tail to head is free, and no ticket before the
+//!    tail can claim it. A recorder between ticket and claim is never left
+//!    behind: its slot's lap is still earlier than its ticket's, and that holds
+//!    the tail. A claim, or a skip, ends it for good, as laps only grow.
 //!
 //! What may happen to one slot is in the [`slot`](super::slot) module.
 
@@ -21,6 +23,7 @@ use super::pass::Pass;
 use super::sink::{Packed, SpanKey, SpanSink, SpanTag};
 use super::slot::{Slot, State, Transition};
 use super::token::{RINGS, SLOT_BITS, SpanToken};
+use super::turns::Turns;
 use crate::clock::{Clock, monotonic_ns};
 use crate::instrument::Counter;
 use crate::sync::{AtomicU64, Mutex, Ordering, relaxed};
@@ -33,26 +36,45 @@ pub struct SpanRing<E: EventOps> {
     pub(super) slots: Box<[Slot]>,
     pub(super) pass: Mutex<Pass>,
     pub(super) options: Options,
+    pub(super) turns: Turns,
     /// This ring's number in tokens.
     id: u64,
-    /// Tickets handed out.
-    pub(super) head: AtomicU64,
-    /// Tickets resolved by a claim, and by finding the slot in use.
-    pub(super) begun: AtomicU64,
-    pub(super) dropped: AtomicU64,
+    /// Tickets handed out: all that two recorders have to share.
+    pub(super) head: Line<AtomicU64>,
+    /// What passes write, often.
+    pub(super) passed: Line<Passed>,
     pub(super) counts: Counts,
 }
 
-/// The rest of the ledger. These order nothing.
+/// Apart from its neighbours: two cache lines, as some CPUs fetch them in pairs.
+#[repr(align(128))]
+pub(super) struct Line<T>(T);
+
+impl<T> std::ops::Deref for Line<T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+pub(super) struct Passed {
+    /// Where a pass begins to look.
+    pub(super) tail: AtomicU64,
+    pub(super) landed: relaxed::AtomicU64,
+    pub(super) passes: Counter,
+}
+
+/// The rest of the ledger but for what the slots say. These order nothing and
+/// change seldom, so that recorders share them at no cost.
 #[derive(Default)]
 pub(super) struct Counts {
-    pub(super) landed: Counter,
+    dropped: Counter,
     pub(super) refused: Counter,
     pub(super) failed: Counter,
     pub(super) cancelled: Counter,
     pub(super) reclaimed: Counter,
     pub(super) stale_ends: Counter,
-    pub(super) passes: Counter,
 }
 
 #[derive(Clone, Copy)]
@@ -103,15 +125,20 @@ impl<E: EventOps> SpanRingBuilder<E> {
             self.slots <= 1 << SLOT_BITS,
             "a span ring has at most 2^24 slots"
         );
+        let ages = self.options.reclaim_after_ns.map_or(0, |_| self.slots);
         SpanRing {
             ops: self.ops,
             slots: (0..self.slots).map(|_| Slot::new()).collect(),
-            pass: Mutex::new(Pass::new()),
+            pass: Mutex::new(Pass::new(ages)),
             options: self.options,
             id: RINGS_MADE.fetch_add(1, Ordering::Relaxed) % RINGS + 1,
-            head: AtomicU64::new(0),
-            begun: AtomicU64::new(0),
-            dropped: AtomicU64::new(0),
+            turns: Turns::new(self.slots),
+            head: Line(AtomicU64::new(0)),
+            passed: Line(Passed {
+                tail: AtomicU64::new(0),
+                landed: relaxed::AtomicU64::new(0),
+                passes: Counter::new(),
+            }),
             counts: Counts::default(),
         }
     }
@@ -156,6 +183,7 @@ impl<E: EventOps> SpanRing<E> {
     /// Begins a span on `stream` in the next slot in turn. `None`: the slot is
     /// still in use (counted as dropped), the start could not be recorded
     /// (failed), or the stream admits no span now (refused). Never waits.
+    #[inline]
     pub fn begin(
         &self,
         key: SpanKey,
@@ -167,6 +195,7 @@ impl<E: EventOps> SpanRing<E> {
 
     /// As [`begin`](Self::begin), with a tag that comes back when the span
     /// lands, and any sink.
+    #[inline]
     pub fn begin_into<S: SpanSink + ?Sized>(
         &self,
         key: SpanKey,
@@ -178,39 +207,57 @@ impl<E: EventOps> SpanRing<E> {
             self.counts.refused.add(1);
             return None;
         }
+        self.take(Packed::new(key, tag), stream, sink)
+    }
+
+    /// The next turn, for a span on a stream that admits it. Apart from
+    /// `begin_into`, so that key and tag are packed where they are known.
+    fn take<S: SpanSink + ?Sized>(
+        &self,
+        packed: Packed,
+        stream: u64,
+        sink: &S,
+    ) -> Option<SpanToken> {
         let ticket = self.head.fetch_add(1, Ordering::Relaxed);
-        let slots = self.slots.len() as u64;
-        let (index, lap) = ((ticket % slots) as usize, ticket / slots + 1);
+        let (index, lap) = self.turns.of(ticket);
         let slot = &self.slots[index];
         if slot.claim(lap) == Transition::Lost {
-            // Release: a pass that counts this ticket as resolved also sees it
-            // handed out (partner: the pass's load).
-            self.dropped.fetch_add(1, Ordering::Release);
-            sink.dropped();
+            self.drop_attempt(slot, lap, sink);
             return None;
         }
-        // Release: a pass that counts this ticket as resolved also sees the
-        // slot claimed (partner: the pass's load).
-        self.begun.fetch_add(1, Ordering::Release);
-        slot.describe(Packed::new(key, tag), self.losses());
+        slot.describe(packed, self.losses());
         if self.ops.record(index, Edge::Start, stream) {
             slot.open(lap);
             Some(SpanToken::new(self.id, lap, index))
         } else {
             slot.abandon_start(lap);
-            self.counts.failed.add(1);
-            sink.failed();
+            self.fail(sink);
             None
         }
     }
 
+    #[cold]
+    fn drop_attempt<S: SpanSink + ?Sized>(&self, slot: &Slot, lap: u64, sink: &S) {
+        slot.turn_away(lap);
+        self.counts.dropped.add(1);
+        sink.dropped();
+    }
+
+    #[cold]
+    fn fail<S: SpanSink + ?Sized>(&self, sink: &S) {
+        self.counts.failed.add(1);
+        sink.failed();
+    }
+
     /// Ends the span on `stream`. A token whose span is already over, or of
     /// another ring, touches no event and counts `stale_ends`.
+    #[inline]
     pub fn end(&self, token: SpanToken, stream: u64, instruments: &KernelInstruments) {
         self.end_into(token, stream, instruments);
     }
 
     /// As [`end`](Self::end), with any sink.
+    #[inline]
     pub fn end_into<S: SpanSink + ?Sized>(&self, token: SpanToken, stream: u64, sink: &S) {
         let taken = self.open_slot(token).and_then(|(index, slot)| {
             let seen = slot.peek();
@@ -225,8 +272,7 @@ impl<E: EventOps> SpanRing<E> {
             slot.close(lap, stream);
         } else {
             slot.abandon_end(lap);
-            self.counts.failed.add(1);
-            sink.failed();
+            self.fail(sink);
         }
     }
 
@@ -267,30 +313,27 @@ impl<E: EventOps> SpanRing<E> {
 
     /// Spans lost so far: two spans with the same count at their begin have no
     /// lost span between them.
-    pub(super) fn losses(&self) -> u64 {
+    fn losses(&self) -> u64 {
         let counts = &self.counts;
-        self.dropped
-            .load(Ordering::Relaxed)
-            .wrapping_add(counts.failed.get())
-            .wrapping_add(counts.cancelled.get())
-            .wrapping_add(counts.reclaimed.get())
-    }
-
-    /// Whether no span was in flight a moment ago: some loads, no write. While
-    /// spans are recorded it may miss one that begins; at rest it is exact.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
-        let counts = &self.counts;
-        let over = [
-            &counts.landed,
+        let lost = [
+            &counts.dropped,
             &counts.failed,
             &counts.cancelled,
             &counts.reclaimed,
         ];
-        let over = over
-            .iter()
-            .fold(0u64, |sum, count| sum.wrapping_add(count.get()));
-        self.begun.load(Ordering::Relaxed) == over
+        lost.iter()
+            .fold(0, |sum, count| sum.wrapping_add(count.get()))
+    }
+
+    /// Whether the last pass left no span behind and none was begun since: two
+    /// loads, no write.
+    #[must_use]
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        // Acquire, and before `head`: the head is not older than the one that
+        // the pass saw (partner: the pass's store).
+        let tail = self.passed.tail.load(Ordering::Acquire);
+        self.head.load(Ordering::Relaxed) == tail
     }
 
     /// What became of every attempt so far. It stops nobody.
@@ -300,16 +343,16 @@ impl<E: EventOps> SpanRing<E> {
         let refused = self.counts.refused.get();
         Ledger {
             attempts: self.head.load(Ordering::Relaxed) + refused,
-            begun: self.begun.load(Ordering::Relaxed),
-            landed: self.counts.landed.get(),
-            dropped: self.dropped.load(Ordering::Relaxed),
+            begun: self.slots.iter().map(Slot::claims).sum(),
+            landed: self.passed.landed.load(Ordering::Relaxed),
+            dropped: self.counts.dropped.get(),
             refused,
             failed: self.counts.failed.get(),
             cancelled: self.counts.cancelled.get(),
             reclaimed: self.counts.reclaimed.get(),
             in_flight: self.slots.iter().filter(in_use).count() as u64,
             stale_ends: self.counts.stale_ends.get(),
-            passes: self.counts.passes.get(),
+            passes: self.passed.passes.get(),
         }
     }
 }

@@ -17,9 +17,9 @@
 //!
 //! 1. Every change of state is one of the transitions below; no other code
 //!    writes the word.
-//! 2. `Free -> Starting`, `Open -> Ending` and `Open -> Free` are contended
-//!    and go by compare-and-exchange: one caller wins, the others learn that
-//!    they lost and touch nothing.
+//! 2. `Free -> Starting`, `Open -> Ending`, `Open -> Free` and a skip (rule 8)
+//!    are contended and go by compare-and-exchange: one caller wins, the others
+//!    learn that they lost and touch nothing.
 //! 3. The remaining ones are made by the only owner of the state, by a store.
 //! 4. A lap is claimed only if it is later than the slot's last: a recorder
 //!    that overslept its turn drops its attempt.
@@ -31,9 +31,13 @@
 //!    `Closed`. One exception: for a gap the end event of a landed span is read
 //!    while the slot is free, and counts only if the word says before and after
 //!    that this span was the slot's last.
+//! 8. A recorder that finds the slot in use by an earlier lap leaves its own
+//!    lap in `turned_away`, as the word is not its to write. When the slot is
+//!    free, the pass may *skip* it to such a lap: the word becomes `Free` of
+//!    that lap, and a recorder of an earlier one is overslept (rule 4).
 
-use super::sink::{Packed, SpanKey, SpanTag};
-use crate::sync::{AtomicU64, Ordering, const_fn, fence};
+use super::sink::Packed;
+use crate::sync::{AtomicU64, Ordering, const_fn, fence, relaxed};
 
 const STATE_BITS: u32 = 3;
 const FREE: u64 = 0;
@@ -72,6 +76,12 @@ impl Word {
         self.0 >> STATE_BITS
     }
 
+    /// Free, and lap `lap` was its last.
+    #[inline]
+    pub(super) const fn is_free_in(self, lap: u64) -> bool {
+        self.0 & !LANDED == Self::new(FREE, lap).0
+    }
+
     #[inline]
     pub(super) const fn state(self) -> State {
         match self.0 & ((1 << STATE_BITS) - 1) {
@@ -93,15 +103,14 @@ pub(super) enum Transition {
     Lost,
 }
 
-/// What a span left in its slot for the harvest pass.
-#[derive(Clone, Copy)]
-pub(super) struct Filed {
-    pub(super) key: SpanKey,
-    pub(super) tag: SpanTag,
-    /// The stream that its end was recorded on.
-    pub(super) stream: u64,
-    /// The ring's loss count when it began.
-    pub(super) losses: u64,
+impl From<Result<(), Word>> for Transition {
+    #[inline]
+    fn from(exchange: Result<(), Word>) -> Self {
+        match exchange {
+            Ok(()) => Self::Made,
+            Err(_) => Self::Lost,
+        }
+    }
 }
 
 /// A line of its own, so that recorders of neighbouring slots do not contend.
@@ -114,9 +123,10 @@ pub(super) struct Slot {
     losses: AtomicU64,
     /// Written in `Ending`; read in `Closed`.
     stream: AtomicU64,
-    /// The harvest pass's own: the lap it last saw open, and when first.
-    seen_lap: AtomicU64,
-    seen_ns: AtomicU64,
+    /// How often the slot was claimed. Written in `Starting`.
+    claims: relaxed::AtomicU64,
+    /// The last lap that found the slot in use.
+    turned_away: AtomicU64,
 }
 
 impl Slot {
@@ -129,8 +139,8 @@ impl Slot {
                 flags: AtomicU64::new(0),
                 losses: AtomicU64::new(0),
                 stream: AtomicU64::new(0),
-                seen_lap: AtomicU64::new(0),
-                seen_ns: AtomicU64::new(0),
+                claims: relaxed::AtomicU64::new(0),
+                turned_away: AtomicU64::new(0),
             }
         }
     }
@@ -142,24 +152,63 @@ impl Slot {
         Word(self.word.load(Ordering::Acquire))
     }
 
+    /// Whether the span of lap `lap` is closed, and the pass's to read.
+    #[inline]
+    pub(super) fn is_closed(&self, lap: u64) -> bool {
+        self.word() == Word::new(CLOSED, lap)
+    }
+
     /// `Free -> Starting` for lap `lap`.
     #[inline]
     pub(super) fn claim(&self, lap: u64) -> Transition {
-        let seen = Word(self.word.load(Ordering::Relaxed));
-        if seen.state() != State::Free || seen.lap() >= lap {
-            return Transition::Lost;
+        // As it mostly is; a look first would wait for the line twice.
+        let mut seen = Word::new(LANDED, lap - 1);
+        loop {
+            // Acquire: the last owner is done with the pair (partner: the
+            // Release of whichever transition freed the slot).
+            match self.exchange(seen, Word::new(STARTING, lap), Ordering::Acquire) {
+                Ok(()) => return Transition::Made,
+                Err(found) if found.state() != State::Free || found.lap() >= lap => {
+                    return Transition::Lost;
+                }
+                // Free, and not the word guessed or seen before. This ends, as
+                // the slot is free in a lap once or, by a skip, twice.
+                Err(found) => seen = found,
+            }
         }
-        // Acquire: the last owner is done with the pair (partner: the Release
-        // of whichever transition freed the slot).
-        self.exchange(seen, Word::new(STARTING, lap), Ordering::Acquire)
     }
 
-    /// Describes the span; for the owner of `Starting`.
+    /// Notes that lap `lap` found the slot in use.
+    pub(super) fn turn_away(&self, lap: u64) {
+        // Relaxed: the pass that sees it exchanges the word, and one that does
+        // not leaves the ticket for later.
+        self.turned_away.fetch_max(lap, Ordering::Relaxed);
+    }
+
+    /// Counts the claim and describes the span; for the owner of `Starting`.
     #[inline]
     pub(super) fn describe(&self, packed: Packed, losses: u64) {
+        let claims = self.claims.load(Ordering::Relaxed);
+        self.claims.store(claims + 1, Ordering::Relaxed);
         self.value.store(packed.value, Ordering::Relaxed);
         self.flags.store(packed.flags, Ordering::Relaxed);
         self.losses.store(losses, Ordering::Relaxed);
+    }
+
+    /// How often the slot was claimed.
+    pub(super) fn claims(&self) -> u64 {
+        self.claims.load(Ordering::Relaxed)
+    }
+
+    /// A skip to lap `lap` of a slot seen free in `seen`, if a recorder of that
+    /// lap or a later one was turned away: from now on no earlier one claims it.
+    pub(super) fn skip(&self, seen: Word, lap: u64) -> Transition {
+        if self.turned_away.load(Ordering::Relaxed) < lap {
+            return Transition::Lost;
+        }
+        // Relaxed: as in `give_up`, for the Release of `free`.
+        self.exchange(seen, Word::new(FREE, lap), Ordering::Relaxed)
+            .into()
     }
 
     /// `Starting -> Open`.
@@ -185,7 +234,7 @@ impl Slot {
         // `while_landed`). Here and not in `claim`: the end may be recorded by
         // another thread, to which a fence of the claiming one means nothing.
         fence(Ordering::Release);
-        taken
+        taken.into()
     }
 
     /// `Ending -> Closed`: the end was recorded on `stream`.
@@ -206,6 +255,7 @@ impl Slot {
         // Relaxed: the caller touches neither pair nor fields, and the
         // exchange carries the Release of `open` on to the next claim.
         self.exchange(seen, Word::new(FREE, seen.lap()), Ordering::Relaxed)
+            .into()
     }
 
     /// `Closed -> Free`, landed (`true`) or failed; for the harvest pass.
@@ -221,14 +271,11 @@ impl Slot {
     }
 
     #[inline]
-    fn exchange(&self, seen: Word, next: Word, success: Ordering) -> Transition {
-        match self
-            .word
+    fn exchange(&self, seen: Word, next: Word, success: Ordering) -> Result<(), Word> {
+        self.word
             .compare_exchange(seen.0, next.0, success, Ordering::Relaxed)
-        {
-            Ok(_) => Transition::Made,
-            Err(_) => Transition::Lost,
-        }
+            .map(drop)
+            .map_err(Word)
     }
 
     /// The word for reading a token against; orders nothing.
@@ -237,19 +284,25 @@ impl Slot {
         Word(self.word.load(Ordering::Relaxed))
     }
 
-    /// What the span left; for the harvest pass, in `Closed`.
+    /// The stream that the end was recorded on; for the harvest pass, in `Closed`.
     #[inline]
-    pub(super) fn filed(&self) -> Filed {
-        let packed = Packed {
+    pub(super) fn stream(&self) -> u64 {
+        self.stream.load(Ordering::Relaxed)
+    }
+
+    /// What the span is; for the harvest pass, in `Closed`.
+    #[inline]
+    pub(super) fn filed(&self) -> Packed {
+        Packed {
             value: self.value.load(Ordering::Relaxed),
             flags: self.flags.load(Ordering::Relaxed),
-        };
-        Filed {
-            key: packed.key(),
-            tag: packed.tag(),
-            stream: self.stream.load(Ordering::Relaxed),
-            losses: self.losses.load(Ordering::Relaxed),
         }
+    }
+
+    /// The ring's loss count when the span began; for the harvest pass, in
+    /// `Closed`.
+    pub(super) fn losses(&self) -> u64 {
+        self.losses.load(Ordering::Relaxed)
     }
 
     /// Runs `read` on the end event of the span that landed in lap `lap`, if it
@@ -265,16 +318,5 @@ impl Slot {
         // word that this span moved on (partner: the fence of `begin_end`).
         fence(Ordering::Acquire);
         if self.peek() == landed { value } else { None }
-    }
-
-    /// When the pass first saw lap `lap` open, in its clock's nanoseconds;
-    /// remembers `now_ns` the first time. For the harvest pass only.
-    #[inline]
-    pub(super) fn open_since(&self, lap: u64, now_ns: u64) -> u64 {
-        if self.seen_lap.load(Ordering::Relaxed) != lap {
-            self.seen_lap.store(lap, Ordering::Relaxed);
-            self.seen_ns.store(now_ns, Ordering::Relaxed);
-        }
-        self.seen_ns.load(Ordering::Relaxed)
     }
 }
