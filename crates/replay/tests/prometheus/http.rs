@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! As much HTTP as the tests need.
 
+// Each test program uses some of it.
+#![allow(dead_code, reason = "shared by several test programs")]
+
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 
-/// The body of a page; `None` where nobody answers, or not with 200.
-pub(crate) fn try_get(port: u16, path: &str, accept: &str) -> Option<Vec<u8>> {
+/// Head and body of an answer; `None` where nobody answers.
+fn answer(port: u16, path: &str, accept: &str) -> Option<(String, Vec<u8>)> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
     stream
         .set_read_timeout(Some(Duration::from_secs(30)))
@@ -18,9 +21,19 @@ pub(crate) fn try_get(port: u16, path: &str, accept: &str) -> Option<Vec<u8>> {
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).ok()?;
     let end = answer.windows(4).position(|it| it == b"\r\n\r\n")?;
-    let head = String::from_utf8_lossy(&answer[..end]).into_owned();
-    let status = head.split(' ').nth(1)?;
-    (status == "200").then(|| answer.split_off(end + 4))
+    let body = answer.split_off(end + 4);
+    Some((String::from_utf8_lossy(&answer).into_owned(), body))
+}
+
+/// The body of a page; `None` where nobody answers, or not with 200.
+pub(crate) fn try_get(port: u16, path: &str, accept: &str) -> Option<Vec<u8>> {
+    let (head, body) = answer(port, path, accept)?;
+    (head.split(' ').nth(1) == Some("200")).then_some(body)
+}
+
+/// The head of the answer.
+pub(crate) fn head(port: u16, path: &str, accept: &str) -> String {
+    answer(port, path, accept).expect("an answer").0
 }
 
 /// As [`try_get`], where an answer is certain.

@@ -70,13 +70,13 @@ fn real_servers_hold_what_was_measured() {
     let classic = Server::start(&ports, &[]);
     let native = Server::start(&ports, &["--enable-feature=native-histograms"]);
     let exact = replays.each_ref().map(Replay::rest);
+    let mut both = exact[0].clone();
+    both.merge(&exact[1]).expect("one version");
     for server in [&classic, &native] {
         server.wait_until_it_is_ready();
         server.wait_until_it_has(&ports, &exact);
+        quantiles::kernels(server, &both);
     }
-    let mut both = exact[0].clone();
-    both.merge(&exact[1]).expect("one version");
-
     quantiles::classic(&classic, &both);
     quantiles::native(&native, &both);
     series::rates_are_of_the_raw_samples(&classic, &native);

@@ -89,3 +89,22 @@ pub(crate) fn native(server: &Server, exact: &Snapshot) {
     quantiles(server, &all, 2f64.powf(1.0 / 8.0), exact);
     assert!(server.query(&format!("{name}_bucket")).is_empty());
 }
+
+/// Kernels have their names as labels, and lose nothing.
+pub(crate) fn kernels(server: &Server, exact: &Snapshot) {
+    let samples = server.values(
+        "sum by (kernel) (metrale_gpu_kernel_samples_total)",
+        "kernel",
+    );
+    let names: Vec<&str> = samples.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["attention<\"a\", 1>", "gemm", "norm", "other", "sample"]
+    );
+    let read: f64 = samples.iter().map(|(_, count)| count).sum();
+    let measured: u64 = exact.kernels.iter().map(|kernel| kernel.samples).sum();
+    assert_eq!(read, measured as f64);
+    let seconds = server.values("sum(metrale_gpu_kernel_sampled_seconds_total)", "");
+    let measured: u64 = exact.kernels.iter().map(|kernel| kernel.total_ns).sum();
+    same(seconds[0].1, measured as f64 / 1e9, "kernels");
+}

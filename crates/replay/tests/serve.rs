@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The replay as a server: what it answers, when it ends, and what it refuses.
+
+mod common;
+#[path = "prometheus/http.rs"]
+mod http;
+
+use metrale_telemetry::Snapshot;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::TcpListener;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+fn command(address: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_metrale-replay"));
+    command.args(["--driver", "sim", "--serve", address]);
+    command
+}
+
+/// A replay that serves, its port, and what else it says.
+fn serve(seconds: &str) -> (Child, u16, BufReader<ChildStdout>) {
+    let mut command = command("127.0.0.1:0");
+    let mut child = command
+        .args(["--for", seconds])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut out = BufReader::new(child.stdout.take().expect("piped"));
+    let mut line = String::new();
+    while !line.starts_with("serving ") {
+        line.clear();
+        assert_ne!(
+            out.read_line(&mut line).expect("text"),
+            0,
+            "it does not serve"
+        );
+    }
+    let port = line.split([':', '/']).nth(4).and_then(|it| it.parse().ok());
+    (
+        child,
+        port.unwrap_or_else(|| panic!("no port in {line}")),
+        out,
+    )
+}
+
+fn content_type(port: u16, accept: &str) -> String {
+    let head = http::head(port, "/metrics", accept);
+    let mut lines = head.lines();
+    let line = lines.find_map(|line| line.strip_prefix("content-type: "));
+    line.expect("a content type").to_owned()
+}
+
+#[test]
+fn it_answers_while_it_repeats_and_ends_in_time() {
+    if common::simulator().is_none() {
+        return;
+    }
+    let (mut child, port, mut out) = serve("3");
+    let steps = || {
+        let json = http::get(port, "/snapshot.json", "*/*");
+        let snapshot: Snapshot = serde_json::from_slice(&json).expect("a snapshot");
+        snapshot.steps
+    };
+    let before = steps();
+    assert!(before >= 200, "the replay came first: {before}");
+    assert_eq!(http::get(port, "/healthz", "*/*"), b"ok\n");
+    assert_eq!(
+        content_type(port, "*/*"),
+        "text/plain; version=0.0.4; charset=utf-8"
+    );
+    let open = "application/openmetrics-text;version=1.0.0";
+    assert_eq!(
+        content_type(port, open),
+        "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    );
+    let protobuf = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
+    assert!(content_type(port, protobuf).starts_with("application/vnd.google.protobuf; proto="));
+    assert!(http::try_get(port, "/", "*/*").is_none(), "no such page");
+    let page = http::get(port, "/metrics", open);
+    assert!(page.ends_with(b"# EOF\n"));
+    while steps() == before {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).expect("text");
+    assert_eq!(rest, "");
+    assert!(child.wait().expect("ended").success());
+}
+
+fn refused(output: &Output) -> String {
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert_eq!(
+        (output.stdout.as_slice(), error.lines().count()),
+        (&b""[..], 1),
+        "{error}"
+    );
+    error
+}
+
+#[test]
+fn what_cannot_be_served_is_one_line() {
+    let output = command("0.0.0.0:0").output().expect("run");
+    assert!(refused(&output).contains("a loopback address is needed"));
+    let output = command("127.0.0.1:0").args(["--for", "0"]).output();
+    assert!(refused(&output.expect("run")).contains("--for"));
+    if common::simulator().is_none() {
+        return;
+    }
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let output = command(&address).output().expect("run");
+    assert!(refused(&output).contains("in use"));
+}
