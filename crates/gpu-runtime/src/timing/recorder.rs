@@ -167,7 +167,9 @@ impl Recorder {
     /// It never waits for the GPU, but a poll may block inside the driver. Where
     /// polls are slow or refused, some calls poll nothing and return 0
     /// ([`Health::harvests_skipped`]); so does every one at level `Off` once no
-    /// span is in flight, and it is no pass then.
+    /// span is in flight, and it is no pass then. Once a second, while metrics are
+    /// exported, it also looks through the kernels for those that get series of
+    /// their own: 14 µs for 113 kernels, 0.3 ms for 512.
     pub fn harvest(&self) -> usize {
         self.shared.harvest()
     }

@@ -179,12 +179,15 @@ impl List {
         now.sort_unstable_by_key(|row| std::cmp::Reverse(row.total_ns));
         let mut named = 0;
         for row in now.drain(..) {
-            let is_promoted = self.rows.iter().any(|it| it.before.func == row.func);
+            if self.rows.iter().any(|it| it.before.func == row.func) {
+                named += 1;
+                continue;
+            }
             let Some(name) = name_of(row.func) else {
                 continue;
             };
             named += 1;
-            if is_promoted || self.rows.len() == KERNEL_TABLE_SLOTS {
+            if self.rows.len() == KERNEL_TABLE_SLOTS {
                 continue;
             }
             // Another function of the same name joins, whatever its time.
