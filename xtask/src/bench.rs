@@ -6,6 +6,7 @@
 mod gates;
 mod ratios;
 mod results;
+mod share;
 
 use std::path::PathBuf;
 

@@ -15,7 +15,7 @@ use std::{
 
 use xshell::{Shell, cmd};
 
-use super::{PACKAGE, folder};
+use super::{PACKAGE, folder, share};
 use crate::{
     cargo,
     error::{Context, Error, Result},
@@ -32,6 +32,8 @@ const NAIVE: &str = "naive_";
 struct Limits {
     /// The most instructions that a path may take.
     instructions: BTreeMap<String, f64>,
+    /// The most that the recorder may take of the demo's instructions.
+    demo_share: f64,
     /// The exact calls of a script; those not named are none.
     driver_calls: BTreeMap<String, BTreeMap<String, u64>>,
 }
@@ -56,6 +58,9 @@ pub(super) fn run() -> Result<()> {
         let counts = count_paths(&binary)?;
         println!("\n{}", table(&counts, &limits.instructions));
         problems.extend(check_instructions(&counts, &limits.instructions));
+        let share = share::measure()?;
+        println!("\n{}", share.line(limits.demo_share));
+        problems.extend(share.problem(limits.demo_share));
     } else if std::env::var_os("CI").is_some_and(|ci| ci == "true") {
         problems.push("valgrind is not installed; `.ci/install` installs it".to_owned());
     } else {
@@ -82,7 +87,7 @@ fn has_valgrind() -> bool {
 }
 
 /// Runs a command and returns what it printed.
-fn output(command: &mut Command) -> Result<String> {
+pub(super) fn output(command: &mut Command) -> Result<String> {
     let asked = format!("{command:?}");
     let out = command.output().context(|| asked.clone())?;
     if out.status.success() {
