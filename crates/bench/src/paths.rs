@@ -44,11 +44,12 @@ pub const PATHS: &[Path] = &[
         ..path("harvest_landed", 10_000, harvest_landed::<SpanRing<Done>>)
     },
     path("harvest_idle", 10_000, harvest_idle::<SpanRing<Done>>),
-    path(
-        "harvest_pending_1000",
-        100,
-        harvest_pending::<SpanRing<Waiting>>,
-    ),
+    path("harvest_pending_1", 1_000, |n| pending(n, 1, 1)),
+    path("harvest_pending_16", 1_000, |n| pending(n, 16, 1)),
+    path("harvest_pending_256", 100, |n| pending(n, 256, 1)),
+    path("harvest_pending_1000", 100, |n| pending(n, 1_000, 1)),
+    path("harvest_pending_4096", 20, |n| pending(n, 4_096, 1)),
+    path("harvest_pending_8_streams", 100, |n| pending(n, 1_000, 8)),
     path("harvest_open_0", 1_000, |n| harvest_open(n, 0)),
     path("harvest_open_16", 1_000, |n| harvest_open(n, 16)),
     path("harvest_open_256", 100, |n| harvest_open(n, 256)),
@@ -71,11 +72,9 @@ pub const PATHS: &[Path] = &[
         )
     },
     path("naive_harvest_idle", 100, harvest_idle::<NaiveRing<Done>>),
-    path(
-        "naive_harvest_pending_1000",
-        100,
-        harvest_pending::<NaiveRing<Waiting>>,
-    ),
+    path("naive_harvest_pending_1000", 100, |n| {
+        harvest_pending::<NaiveRing<Waiting>>(n, 1_000, 1);
+    }),
 ];
 
 /// More slots than any path fills.
@@ -107,12 +106,17 @@ fn harvest_idle<S: Spans<Done>>(n: u64) {
     }
 }
 
-fn harvest_pending<S: Spans<Waiting>>(n: u64) {
+/// Passes over so many pending spans, turn by turn of so many streams.
+fn harvest_pending<S: Spans<Waiting>>(n: u64, spans: usize, streams: u64) {
     let ring = S::make(Waiting, 4096);
-    assert_eq!(ring.fill(1_000, 1, &INTO), 1_000);
+    assert_eq!(ring.fill(spans, streams, &INTO), spans);
     for _ in 0..n {
         assert_eq!(black_box(&ring).harvest(&INTO), 0);
     }
+}
+
+fn pending(n: u64, spans: usize, streams: u64) {
+    harvest_pending::<SpanRing<Waiting>>(n, spans, streams);
 }
 
 /// Passes over a span left open and `landed` spans after it that are over.

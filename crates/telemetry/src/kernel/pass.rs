@@ -156,10 +156,15 @@ impl<E: EventOps, S: SpanSink + ?Sized> Visitor<'_, E, S> {
                 State::Closed => match self.poll(index, slot, word) {
                     Answer::Over => true,
                     Answer::Wait => {
-                        // Its stream's next ones wait too, and are younger.
+                        // The next ones of streams that wait do too, and are
+                        // younger.
                         let next = &ring.slots[indices.clone()];
-                        let stream = slot.stream();
-                        let waits = |slot: &&Slot| slot.is_closed(lap) && slot.stream() == stream;
+                        let (stream, streams) = (slot.stream(), &mut self.pass.streams);
+                        let waits = |slot: &&Slot| {
+                            slot.is_closed(lap)
+                                && (slot.stream() == stream
+                                    || streams.turn(slot.stream()) == Turn::Wait)
+                        };
                         indices.start += next.iter().take_while(waits).count();
                         false
                     }

@@ -60,17 +60,19 @@ impl Streams {
         if self.next == Some(stream) {
             return Turn::Next;
         }
-        self.find(stream)
-    }
-
-    fn find(&mut self, stream: u64) -> Turn {
+        // Streams take turns, mostly: the one that was met after the last one.
+        let after = if self.at + 1 < self.len {
+            self.at + 1
+        } else {
+            0
+        };
         let met = &self.met[..self.len];
         let is_it = |met: &Met| met.stream == stream;
-        // Streams take turns, mostly: the one that was met after the last one,
-        // or the same again.
-        let near = [self.at + 1, self.at];
-        let near = near.into_iter().find(|&at| met.get(at).is_some_and(is_it));
-        match near.or_else(|| met.iter().position(is_it)) {
+        let place = match met.get(after) {
+            Some(met) if is_it(met) => Some(after),
+            _ => met.iter().position(is_it),
+        };
+        match place {
             Some(at) => {
                 self.at = at;
                 let waits = met[at].waits;
