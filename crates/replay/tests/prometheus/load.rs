@@ -33,7 +33,7 @@ impl Replay {
         let trace = tempfile::NamedTempFile::with_suffix(".json").expect("a file");
         std::fs::write(trace.path(), timeline()).expect("written");
         let mut child = Command::new(env!("CARGO_BIN_EXE_metrale-replay"))
-            .args(["--driver", "sim", "--every", "2", "--serve"])
+            .args(["--driver", "sim", "--every", "2", "--for", "600", "--serve"])
             .arg(format!("127.0.0.1:{port}"))
             .arg("--trace")
             .arg(trace.path())
@@ -67,7 +67,9 @@ impl Replay {
         wait_for("rest", || {
             let json = http::get(self.port, "/snapshot.json", "*/*");
             let snapshot: Snapshot = serde_json::from_slice(&json).expect("a snapshot");
-            let is_at_rest = snapshot.steps == 2 * STEPS + 1 && snapshot.ledgers().0.in_flight == 0;
+            let (lanes, kernels) = snapshot.ledgers();
+            let is_over = lanes.in_flight + kernels.in_flight == 0;
+            let is_at_rest = is_over && snapshot.steps == 2 * STEPS + 1;
             is_at_rest.then_some(snapshot)
         })
     }

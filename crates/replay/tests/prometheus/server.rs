@@ -96,12 +96,13 @@ impl Server {
         for (port, snapshot) in ports.iter().zip(exact) {
             // Samples of one scrape come together.
             let landed = format!(
-                "metrale_span_outcomes_total{{instance=\"127.0.0.1:{port}\", ring=\"lanes\", outcome=\"landed\"}}"
+                "metrale_span_outcomes_total{{instance=\"127.0.0.1:{port}\", outcome=\"landed\"}}"
             );
+            let (lanes, kernels) = snapshot.ledgers();
+            let expected = [("kernels", kernels.landed), ("lanes", lanes.landed)];
+            let expected = expected.map(|(ring, landed)| (ring.to_owned(), landed as f64));
             wait_for("the last scrape", || {
-                let values = self.values(&landed, "ring");
-                let expected = snapshot.ledgers().0.landed as f64;
-                (values.first().map(|it| it.1) == Some(expected)).then_some(())
+                (self.values(&landed, "ring") == expected).then_some(())
             });
         }
     }

@@ -74,7 +74,7 @@ fn check(name: &str) -> Result<(), LabelError> {
 
 /// A value without control characters, some of which end a line for some reader
 /// and not for another.
-pub(crate) fn clean(value: &str) -> String {
+fn clean(value: &str) -> String {
     let clean = |c: char| if c.is_control() { '?' } else { c };
     value.chars().map(clean).collect()
 }

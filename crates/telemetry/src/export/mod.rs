@@ -125,7 +125,7 @@ impl MetraleCollector {
             let labels = self.labels.over(&snapshot.labels);
             let same = out.iter_mut().find(|(other, _)| *other == labels);
             match same {
-                // Of another version: it cannot be read as this one either.
+                // What is of another version cannot be added; the first stands.
                 Some((_, ours)) => drop(ours.merge(&snapshot)),
                 None => out.push((labels, snapshot)),
             }

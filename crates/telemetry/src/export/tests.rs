@@ -241,6 +241,13 @@ fn labels_hold_any_character() {
 #[test]
 fn several_gpus_have_series_each_and_what_has_the_same_labels_is_merged() {
     let (one, other) = (telemetry(), telemetry());
+    for (telemetry, ns) in [(one, 1_000_000_000), (other, 2_000_000_000)] {
+        let kernel = SpanKey::Kernel(64);
+        telemetry.expose_kernels(1);
+        telemetry.instruments().record(kernel, 5);
+        telemetry.promote_kernels(|_| Some("gemm".into()), str::to_owned);
+        telemetry.instruments().record(kernel, ns);
+    }
     one.step_begin();
     for telemetry in [other, other] {
         telemetry.step_begin();
@@ -248,7 +255,15 @@ fn several_gpus_have_series_each_and_what_has_the_same_labels_is_merged() {
     let both = MetraleCollector::new(one).and(other);
     let page = page(&registry(both));
     assert_eq!(page.matches("# TYPE metrale_steps_total").count(), 1);
-    assert_eq!(samples(&page)["metrale_steps_total{gpu=\"unknown\"}"], 3.0);
+    let merged = samples(&page);
+    assert_eq!(merged["metrale_steps_total{gpu=\"unknown\"}"], 3.0);
+    let kernel = |name| {
+        format!("metrale_gpu_kernel_sampled_seconds_total{{gpu=\"unknown\",kernel=\"{name}\"}}")
+    };
+    assert_eq!(
+        (merged[&kernel("gemm")], merged[&kernel("other")]),
+        (3.0, 1e-8)
+    );
 
     let mut collector = MetraleCollector::from_fn(|| with_gpu("GPU-1", 1));
     collector.sources.push(Box::new(|| with_gpu("GPU-2", 2)));

@@ -263,6 +263,7 @@ impl List {
 mod tests {
     use super::{ExposedKernels, KERNEL_SERIES_MOST, KernelSeries};
     use crate::kernel::{KERNEL_TABLE_SLOTS, KernelInstruments, SpanKey};
+    use crate::sync::lock;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
     use std::sync::Arc;
@@ -321,6 +322,19 @@ mod tests {
             exposed.promote(|| now_ns, &instruments, name_of, str::to_owned);
             assert_eq!(read(&exposed, &instruments).len(), series + 1, "{now_ns}");
         }
+    }
+
+    #[test]
+    fn a_promoter_does_not_wait_for_a_reader() {
+        let (exposed, instruments) = (ExposedKernels::new(), Box::new(KernelInstruments::new()));
+        exposed.set_top(9);
+        instruments.record(SpanKey::Kernel(8), 1);
+        let reader = lock(&exposed.list);
+        promote(&exposed, &instruments);
+        assert!(reader.series.is_empty());
+        drop(reader);
+        promote(&exposed, &instruments);
+        assert_eq!(read(&exposed, &instruments).len(), 2);
     }
 
     #[test]
