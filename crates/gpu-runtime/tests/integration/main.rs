@@ -20,5 +20,6 @@ mod pacing;
 mod processes;
 mod races;
 mod rig;
+mod snapshot;
 mod spans;
 mod statuses;
