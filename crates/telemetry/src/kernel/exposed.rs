@@ -177,38 +177,50 @@ impl List {
         let mut now = std::mem::take(&mut self.now);
         instruments.each_kernel(|row| now.push(row));
         now.sort_unstable_by_key(|row| std::cmp::Reverse(row.total_ns));
-        let mut named = 0;
+        // Series met so far: the functions of one name are one of the top.
+        let (mut met, mut count) = ([false; KERNEL_SERIES_MOST], 0);
         for row in now.drain(..) {
-            if self.rows.iter().any(|it| it.before.func == row.func) {
-                named += 1;
-                continue;
-            }
-            let Some(name) = name_of(row.func) else {
-                continue;
-            };
-            named += 1;
-            if self.rows.len() == KERNEL_TABLE_SLOTS {
-                continue;
-            }
-            // Another function of the same name joins, whatever its time.
-            let known = self.names.iter().find(|(known, _)| *known == name);
+            let known = self.rows.iter().find(|it| it.before.func == row.func);
             let series = match known {
-                Some((_, series)) => Some(*series),
-                None if named <= top => self.add(name, &label_of),
-                None => None,
+                Some(known) => Some(known.series),
+                None => self.find_or_add(row, count < top, &name_of, &label_of),
             };
-            self.rows.extend(series.map(|series| Row {
-                series,
-                before: row,
-            }));
+            if let Some(met) = series.and_then(|series| met.get_mut(series)) {
+                count += usize::from(!std::mem::replace(met, true));
+            }
         }
         self.now = now;
     }
 
+    /// Has a row count into the series of its name, whatever its time; into a
+    /// new one where it is one of the top and there is room.
+    fn find_or_add(
+        &mut self,
+        row: KernelTime,
+        is_top: bool,
+        name_of: impl Fn(u64) -> Option<Arc<str>>,
+        label_of: impl Fn(&str) -> String,
+    ) -> Option<usize> {
+        if self.rows.len() == KERNEL_TABLE_SLOTS {
+            return None;
+        }
+        let name = name_of(row.func)?;
+        let known = self.names.iter().find(|(known, _)| *known == name);
+        let series = match known {
+            Some((_, series)) => *series,
+            None if is_top => self.add(name, label_of)?,
+            None => return None,
+        };
+        self.rows.push(Row {
+            series,
+            before: row,
+        });
+        Some(series)
+    }
+
     /// The series for a new name, if there is room for it.
     fn add(&mut self, name: Arc<str>, label_of: impl Fn(&str) -> String) -> Option<usize> {
-        let is_control = |c: char| c.is_control();
-        let mut label = label_of(&name).replace(is_control, "?");
+        let mut label = label_of(&name).replace(char::is_control, "?");
         if label == KERNEL_SERIES_OTHER {
             label.push('\'');
         }
@@ -260,142 +272,4 @@ impl List {
 }
 
 #[cfg(all(test, not(metrale_loom)))]
-mod tests {
-    use super::{ExposedKernels, KERNEL_SERIES_MOST, KernelSeries};
-    use crate::kernel::{KERNEL_TABLE_SLOTS, KernelInstruments, SpanKey};
-    use crate::sync::lock;
-    use proptest::prelude::*;
-    use std::collections::BTreeMap;
-    use std::sync::Arc;
-
-    /// Handles that end in 7 have no name; four share each of the others.
-    fn name_of(func: u64) -> Option<Arc<str>> {
-        (func % 10 != 7).then(|| format!("kernel {}", func / 4).into())
-    }
-
-    fn promote(exposed: &ExposedKernels, instruments: &KernelInstruments) {
-        exposed.promote(|| u64::MAX, instruments, name_of, str::to_owned);
-    }
-
-    fn read(exposed: &ExposedKernels, instruments: &KernelInstruments) -> Vec<(String, u64, u64)> {
-        let tuple = |it: KernelSeries| (it.label, it.total_ns, it.samples);
-        let series = exposed.read(instruments).series;
-        series.into_iter().map(tuple).collect()
-    }
-
-    #[test]
-    fn a_promoted_kernel_starts_at_nothing_and_the_past_stays_with_the_others() {
-        let (exposed, instruments) = (ExposedKernels::new(), Box::new(KernelInstruments::new()));
-        let launch = |func, ns| instruments.record(SpanKey::Kernel(func), ns);
-        launch(8, 100);
-        launch(40, 10);
-        launch(17, 1_000);
-        promote(&exposed, &instruments);
-        let other = |ns, n| ("other".to_owned(), ns, n);
-        assert_eq!(read(&exposed, &instruments), [other(1_110, 3)]);
-
-        exposed.set_top(1);
-        promote(&exposed, &instruments);
-        launch(8, 5);
-        launch(40, 1);
-        // The second function of the same kernel counts from its promotion on.
-        launch(9, 3);
-        let series = |ns, n| ("kernel 2".to_owned(), ns, n);
-        assert_eq!(
-            read(&exposed, &instruments),
-            [series(5, 1), other(1_114, 5)]
-        );
-        promote(&exposed, &instruments);
-        launch(9, 4);
-        assert_eq!(
-            read(&exposed, &instruments),
-            [series(9, 2), other(1_114, 5)]
-        );
-    }
-
-    #[test]
-    fn promotions_are_a_second_apart() {
-        let (exposed, instruments) = (ExposedKernels::new(), Box::new(KernelInstruments::new()));
-        exposed.set_top(9);
-        for (func, now_ns, series) in [(8, 5, 1), (12, 999_999_999, 1), (16, 1_000_000_005, 3)] {
-            instruments.record(SpanKey::Kernel(func), 1);
-            exposed.promote(|| now_ns, &instruments, name_of, str::to_owned);
-            assert_eq!(read(&exposed, &instruments).len(), series + 1, "{now_ns}");
-        }
-    }
-
-    #[test]
-    fn a_promoter_does_not_wait_for_a_reader() {
-        let (exposed, instruments) = (ExposedKernels::new(), Box::new(KernelInstruments::new()));
-        exposed.set_top(9);
-        instruments.record(SpanKey::Kernel(8), 1);
-        let reader = lock(&exposed.list);
-        promote(&exposed, &instruments);
-        assert!(reader.series.is_empty());
-        drop(reader);
-        promote(&exposed, &instruments);
-        assert_eq!(read(&exposed, &instruments).len(), 2);
-    }
-
-    #[test]
-    fn labels_are_frozen_unique_and_never_that_of_the_others() {
-        let (exposed, instruments) = (ExposedKernels::new(), Box::new(KernelInstruments::new()));
-        exposed.set_top(usize::MAX);
-        for func in [1, 2, 3] {
-            instruments.record(SpanKey::Kernel(func), func);
-        }
-        let name_of = |func: u64| Some(Arc::from(if func == 1 { "a" } else { "b" }));
-        exposed.promote(|| u64::MAX, &instruments, name_of, |_| "other".to_owned());
-        exposed.promote(|| u64::MAX, &instruments, name_of, |_| "changed".to_owned());
-        instruments.record(SpanKey::Kernel(1), 50);
-        instruments.record(SpanKey::Kernel(2), 60);
-        let expected = [("other'".to_owned(), 110, 2), ("other".to_owned(), 6, 3)];
-        assert_eq!(read(&exposed, &instruments), expected);
-    }
-
-    #[test]
-    fn there_are_never_more_series_than_the_most() {
-        let (exposed, instruments) = (ExposedKernels::new(), Box::new(KernelInstruments::new()));
-        exposed.set_top(usize::MAX);
-        for func in 1..=KERNEL_TABLE_SLOTS as u64 {
-            instruments.record(SpanKey::Kernel(func << 8), func);
-            exposed.promote(
-                || u64::MAX,
-                &instruments,
-                |func| Some(func.to_string().into()),
-                str::to_owned,
-            );
-        }
-        assert_eq!(read(&exposed, &instruments).len(), KERNEL_SERIES_MOST + 1);
-    }
-
-    proptest! {
-        #[test]
-        fn no_sum_ever_falls_none_goes_away_and_all_is_in_one_of_them(
-            launches in prop::collection::vec((1..60u64, 1..1_000u64), 1..100),
-            tops in prop::collection::vec(0..6usize, 1..20),
-        ) {
-            let (exposed, instruments) = (ExposedKernels::new(), Box::new(KernelInstruments::new()));
-            let mut before: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-            let mut sum = 0;
-            for (at, (func, ns)) in launches.into_iter().enumerate() {
-                instruments.record(SpanKey::Kernel(func), ns);
-                sum += ns;
-                if at % 3 == 0 {
-                    exposed.set_top(tops[at / 3 % tops.len()]);
-                    promote(&exposed, &instruments);
-                }
-                let series = read(&exposed, &instruments);
-                prop_assert_eq!(series.iter().map(|it| it.1).sum::<u64>(), sum);
-                let count = series.len();
-                let now: BTreeMap<_, _> = series.into_iter().map(|(label, ns, n)| (label, (ns, n))).collect();
-                prop_assert_eq!(now.len(), count, "a label twice");
-                for (label, (ns, n)) in before {
-                    let after = now.get(&label).copied().unwrap_or_default();
-                    prop_assert!(after.0 >= ns && after.1 >= n, "{} fell", label);
-                }
-                before = now;
-            }
-        }
-    }
-}
+mod tests;
