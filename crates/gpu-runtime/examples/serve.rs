@@ -103,16 +103,7 @@ impl Gpu {
     /// What was timed, all of it: the GPU is idle by now.
     fn report(&self) -> Option<Ledger> {
         let recorder = self.recorder.as_ref()?;
-        let ledger = || recorder.lane_ledger().plus(recorder.kernel_ledger());
-        // While the recorder's own thread harvests, a second harvest returns at
-        // once: wait for what is left, but not for ever.
-        for _ in 0..1_000 {
-            recorder.harvest();
-            if ledger().in_flight == 0 {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        harvest_the_rest(recorder);
         println!("GPU {}, {:?}", recorder.label(), recorder.driver().origin());
         let telemetry = recorder.telemetry();
         for (lane, times) in LANES.iter().zip(&telemetry.instruments().lane) {
@@ -131,7 +122,7 @@ impl Gpu {
         println!("  lanes   {:?}", recorder.lane_ledger());
         println!("  kernels {:?}", recorder.kernel_ledger());
         println!("  {:?}", recorder.health());
-        Some(ledger())
+        Some(ledger(recorder))
     }
 
     /// Stops timing and gives the events back.
@@ -140,6 +131,23 @@ impl Gpu {
             recorder.close();
         }
         // The stream and the context go after it, as fields do anyway.
+    }
+}
+
+fn ledger(recorder: &Recorder) -> Ledger {
+    recorder.lane_ledger().plus(recorder.kernel_ledger())
+}
+
+/// Lands what is left; the GPU is idle by now. A harvest returns at once while
+/// the recorder's own thread harvests, and after polls that were slow: it is
+/// tried again, but not for ever.
+fn harvest_the_rest(recorder: &Recorder) {
+    for _ in 0..1_000 {
+        recorder.harvest();
+        if ledger(recorder).in_flight == 0 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -180,7 +188,7 @@ pub(crate) fn serve_explicitly(steps: u64) -> Result<(), Error> {
         drop(lane);
     }
     stream.synchronize()?;
-    recorder.harvest();
+    harvest_the_rest(&recorder);
     println!("explicitly: {:?}", recorder.lane_ledger());
     recorder.close();
     Ok(())

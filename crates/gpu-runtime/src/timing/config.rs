@@ -31,10 +31,10 @@ pub struct RecorderConfig {
     pub clock: Clock,
     /// Tells recorders of one process apart.
     pub label: String,
-    /// What [`Recorder::gpu`] says; `None`: the driver is asked.
+    /// What [`Recorder::gpu`](super::Recorder::gpu) says; `None`: the driver is asked.
     pub gpu: Option<String>,
     /// Measures, when the recorder is made, what an empty span reads and what
-    /// measuring costs here: [`Telemetry::floor`]. That makes a stream of our
+    /// measuring costs here: [`Telemetry::floor`](metrale_telemetry::Telemetry::floor). That makes a stream of our
     /// own, records 32 pairs of events on it, asks for them at most 10,000 times
     /// in at most 50 ms, and destroys the stream; it never waits for the GPU.
     /// Make the recorder before any capture, as for the events.
