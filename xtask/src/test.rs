@@ -14,8 +14,11 @@ use crate::{
 };
 
 /// Feature sets besides the default one, as cargo's arguments.
-pub(crate) const MORE_FEATURES: &[&[&str]] =
-    &[&["--package", "metrale-gpu-runtime", "--no-default-features"]];
+pub(crate) const MORE_FEATURES: &[&[&str]] = &[
+    &["--package", "metrale-gpu-runtime", "--no-default-features"],
+    // Without the protobuf that the workspace asks of prometheus-client.
+    &["--package", "metrale-telemetry", "--features", "prometheus"],
+];
 
 /// Runs the tests; `args` go to the test runner.
 pub(crate) fn run(args: &[OsString]) -> Result<()> {
