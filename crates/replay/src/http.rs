@@ -15,10 +15,12 @@ use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use metrale_telemetry::Telemetry;
 use metrale_telemetry::export::MetraleCollector;
-use metrale_telemetry::{Snapshot, Telemetry};
 use prometheus_client::encoding::{prometheus_protobuf, prometheus_text, text};
 use prometheus_client::registry::Registry;
+
+use crate::tally;
 
 /// A port that is taken, on which nothing is served yet.
 #[derive(Debug)]
@@ -151,28 +153,16 @@ async fn metrics(State(served): State<Arc<Served>>, headers: HeaderMap) -> Respo
     }
 }
 
-impl Served {
-    /// All devices as one.
-    fn snapshot(&self) -> Option<Snapshot> {
-        let mut all = self.telemetry.iter().map(|it| it.snapshot());
-        let mut merged = all.next()?;
-        for other in all {
-            merged.merge(&other).ok()?;
-        }
-        Some(merged)
-    }
-}
-
 async fn snapshot(State(served): State<Arc<Served>>) -> Response {
-    match served.snapshot().map(|it| serde_json::to_vec(&it)) {
-        Some(Ok(json)) => ([(CONTENT_TYPE, "application/json")], json).into_response(),
-        _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    match serde_json::to_vec(&tally::snapshot(&served.telemetry)) {
+        Ok(json) => ([(CONTENT_TYPE, "application/json")], json).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 
 /// Well, unless a driver status stopped a recorder for good.
 async fn health(State(served): State<Arc<Served>>) -> (StatusCode, &'static str) {
-    let recorders = served.snapshot().map_or(Vec::new(), |it| it.recorders);
+    let recorders = tally::snapshot(&served.telemetry).recorders;
     if recorders.iter().any(|it| it.health.quarantined.is_some()) {
         (StatusCode::SERVICE_UNAVAILABLE, "quarantined\n")
     } else {

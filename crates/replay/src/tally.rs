@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use metrale_telemetry::instrument::HistogramSnapshot;
 use metrale_telemetry::kernel::LANES;
+use metrale_telemetry::snapshot::LaneSnapshot;
 use metrale_telemetry::{Snapshot, Telemetry};
 
 use crate::driver::Running;
@@ -14,13 +14,24 @@ use crate::play::{Player, Settings, number};
 use crate::report::{self, Check, GraphRow, KernelRow, LaneRow, Report, SCHEMA, Shown};
 use crate::simulator::Simulator;
 
+/// What all devices measured, as one.
+pub(crate) fn snapshot(telemetry: &[&'static Telemetry]) -> Snapshot {
+    let mut all = telemetry.iter().map(|it| it.snapshot());
+    let mut merged = all.next().unwrap_or_else(|| Telemetry::new().snapshot());
+    for other in all {
+        // All are of this process, and so of one version.
+        let _ = merged.merge(&other);
+    }
+    merged
+}
+
 impl Player<'_> {
     /// The report of a plan that is played; its timed kernels ran for
     /// `planned_ns` by the plan.
     pub(crate) fn report(&self, running: &Running, settings: Settings, planned_ns: u64) -> Report {
         let kernels = self.kernel_rows();
         let read_ns: u64 = kernels.iter().map(|row| row.total_ns).sum();
-        let sum = |value: fn(&Telemetry) -> u64| self.telemetry.iter().map(|it| value(it)).sum();
+        let snapshot = snapshot(&self.telemetry);
         let (launches, in_graphs) = self.plan.graph_totals();
         let (driver, stamps) = match (&running.simulator, settings.stamps) {
             (None, _) => (report::Driver::Cuda, report::Stamps::Device),
@@ -40,20 +51,20 @@ impl Player<'_> {
             stamps,
             steps: self.telemetry.first().map_or(0, |it| it.steps()),
             armed_steps: self.telemetry.first().map_or(0, |it| it.armed_steps()),
-            lanes: self.lane_rows(),
+            lanes: self.lane_rows(&snapshot),
             kernels,
             graphs: GraphRow {
                 launches,
                 kernels: in_graphs,
             },
-            ledger: self.ledger_row(sum(|it| it.instruments().table_full.get())),
+            ledger: self.ledger_row(snapshot.table_full),
             driver_calls: running
                 .simulator
                 .iter()
                 .flat_map(|simulator| self.calls_since(simulator))
                 .collect(),
             shown: Shown {
-                snapshot: self.snapshot(),
+                snapshot,
                 waiting_ns: (stamps != report::Stamps::Ideal)
                     .then(|| read_ns.saturating_sub(planned_ns)),
                 check: None,
@@ -77,17 +88,6 @@ impl Player<'_> {
         calls
     }
 
-    /// What all devices measured, as one.
-    pub(crate) fn snapshot(&self) -> Snapshot {
-        let mut all = self.telemetry.iter().map(|it| it.snapshot());
-        let mut merged = all.next().unwrap_or_else(|| Telemetry::new().snapshot());
-        for other in all {
-            // All are of this process, and so of one version.
-            let _ = merged.merge(&other);
-        }
-        merged
-    }
-
     fn kernel_rows(&self) -> Vec<KernelRow> {
         let mut rows: Vec<KernelRow> = (self.plan.kernels.iter())
             .map(|name| KernelRow {
@@ -108,31 +108,25 @@ impl Player<'_> {
         rows
     }
 
-    fn lane_rows(&self) -> Vec<LaneRow> {
-        let row = |(lane, name): (usize, &&str)| {
-            let (mut spans, mut gaps) =
-                (HistogramSnapshot::default(), HistogramSnapshot::default());
-            for telemetry in &self.telemetry {
-                let instruments = telemetry.instruments();
-                spans.merge(&instruments.lane[lane].snapshot());
-                gaps.merge(&instruments.lane_gap[lane].snapshot());
-            }
+    fn lane_rows(&self, snapshot: &Snapshot) -> Vec<LaneRow> {
+        let row = |(lane, measured): (usize, &LaneSnapshot)| {
+            let spans = &measured.gpu;
             let planned = self
                 .plan
                 .spans
                 .iter()
                 .filter(|span| number(span.lane) == lane);
             LaneRow {
-                lane: (*name).to_owned(),
+                lane: measured.lane.clone(),
                 spans: spans.count(),
                 total_ns: spans.sum_ns(),
                 p50_ns: spans.quantile(0.5).unwrap_or(0),
                 p99_ns: spans.quantile(0.99).unwrap_or(0),
-                gap_ns: gaps.sum_ns(),
+                gap_ns: measured.gap.sum_ns(),
                 overlap_ns: planned.map(|span| span.overlap_ns).sum(),
             }
         };
-        LANES.iter().enumerate().map(row).collect()
+        snapshot.lanes.iter().enumerate().map(row).collect()
     }
 
     /// What was read against what an in-order device makes of the plan.
