@@ -3,7 +3,7 @@
 //! others.
 
 use super::sample::{Sample, Value, sample};
-use crate::kernel::{Estimate, KernelSeries, StandardError};
+use crate::kernel::{Estimate, KernelSeries};
 use crate::snapshot::Snapshot;
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(super) fn estimates(
         };
         for lane in &kernel.lanes {
             sums.entry((label, &lane.lane))
-                .and_modify(|sum| *sum = together(sum, &lane.estimate))
+                .and_modify(|sum| *sum = sum.of_same_steps(lane.estimate))
                 .or_insert(lane.estimate);
         }
     }
@@ -38,17 +38,4 @@ pub(super) fn estimates(
         Some(sample(labels, Value::Float(value(&estimate)?)))
     });
     known.collect()
-}
-
-fn together(a: &Estimate, b: &Estimate) -> Estimate {
-    let error = a.error.zip(b.error).map(|(a, b)| StandardError {
-        total_ns: a.total_ns + b.total_ns,
-        share: a.share + b.share,
-    });
-    Estimate {
-        steps: a.steps.max(b.steps),
-        total_ns: a.total_ns + b.total_ns,
-        share: a.share + b.share,
-        error,
-    }
 }

@@ -186,6 +186,12 @@ fn add(ours: Estimate, theirs: Estimate, errors: Errors) -> Estimate {
 }
 
 impl Estimate {
+    /// Together with another of the same steps and lane.
+    #[cfg(feature = "prometheus")]
+    pub(crate) fn of_same_steps(self, other: Self) -> Self {
+        add(self, other, Errors::Shared)
+    }
+
     /// With its shares taken of a lane time of `lane_ns`.
     fn of_lane(self, lane_ns: u64) -> Self {
         if lane_ns == 0 {
