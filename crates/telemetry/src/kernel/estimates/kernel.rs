@@ -5,7 +5,6 @@
 //! is added to the sums when the kernel's second step after it appears, or when
 //! the lane's sweep finds it, whichever is first.
 
-use super::lane::LaneSums;
 use super::step_word;
 use super::together::{Together, Words, WordsMut};
 use crate::sync::const_fn;
@@ -39,6 +38,22 @@ pub(super) struct KernelSums {
 }
 
 impl KernelSums {
+    fn read(words: &Words<'_>) -> Self {
+        Self {
+            steps: words.get(STEPS),
+            sum_ns: words.get(SUM_NS),
+            squares: words.float(SQUARES),
+            products: words.float(PRODUCTS),
+        }
+    }
+
+    fn write(self, words: &mut WordsMut<'_>) {
+        words.set(STEPS, self.steps);
+        words.set(SUM_NS, self.sum_ns);
+        words.set(SQUARES, self.squares.to_bits());
+        words.set(PRODUCTS, self.products.to_bits());
+    }
+
     /// Adds a step in which the kernel took `ns`, and the lane `lane_ns`.
     fn add(&mut self, ns: u64, lane_ns: u64) {
         self.steps += 1;
@@ -127,10 +142,7 @@ impl KernelTimes {
             if newest(words) < window {
                 return sums;
             }
-            sums.steps = words.get(STEPS);
-            sums.sum_ns = words.get(SUM_NS);
-            sums.squares = words.float(SQUARES);
-            sums.products = words.float(PRODUCTS);
+            sums = KernelSums::read(words);
             for at in [BEFORE, STEP] {
                 let step = words.get(at);
                 if step != 0
@@ -156,20 +168,9 @@ fn settle(words: &mut WordsMut<'_>, at: usize, lane_ns: impl Fn(u64) -> Option<u
     let Some(y) = lane_ns(step) else {
         return false;
     };
-    words.add(STEPS, 1);
+    let mut sums = KernelSums::read(words);
+    sums.add(x, y);
+    sums.write(words);
     words.set(ADDED, step.max(words.get(ADDED)));
-    words.add(SUM_NS, x);
-    words.add_float(SQUARES, (x as f64).powi(2));
-    words.add_float(PRODUCTS, x as f64 * y as f64);
     true
-}
-
-/// Of launches sampled one by one the lane's time is not asked for.
-pub(super) fn any_step(_: u64) -> Option<u64> {
-    Some(0)
-}
-
-/// The lane time that a reader weighs kernels against.
-pub(super) fn of(lane: &LaneSums, spread: bool) -> impl Fn(u64) -> Option<u64> {
-    move |step| if spread { Some(0) } else { lane.of_step(step) }
 }

@@ -20,7 +20,7 @@ mod together;
 pub use statistics::{ENOUGH_STEPS, Estimate, StandardError};
 pub use together::Together;
 
-use self::kernel::{Fold, KernelTimes, any_step};
+use self::kernel::{Fold, KernelTimes};
 use self::lane::{Land, LaneSums, LaneTimes};
 use super::LANES;
 use crate::instrument::Counter;
@@ -181,17 +181,14 @@ impl<const PLACES: usize> Estimates<PLACES> {
         ) else {
             return;
         };
-        let count = |sums: &KernelTimes| {
-            let fold = if armed {
-                sums.land(window, step, ns, |step| times.of_step(step))
-            } else {
-                sums.land(window, step, ns, any_step)
-            };
-            match fold {
-                Fold::Counted => {}
-                Fold::Unpaired => self.unpaired.add(1),
-                Fold::Missed => self.missed.add(1),
-            }
+        // Of launches sampled one by one the lane's time is not asked for.
+        let lane_ns = |step| {
+            if armed { times.of_step(step) } else { Some(0) }
+        };
+        let count = |sums: &KernelTimes| match sums.land(window, step, ns, lane_ns) {
+            Fold::Counted => {}
+            Fold::Unpaired => self.unpaired.add(1),
+            Fold::Missed => self.missed.add(1),
         };
         count(covered);
         match place.and_then(|place| self.row_for(place, lane)) {
@@ -289,7 +286,8 @@ fn estimate(
     every: u64,
 ) -> Option<Estimate> {
     let spread = sampling == Sampling::Spread;
-    let kernel = row.sums(window, kernel::of(lane, spread))?;
+    let lane_ns = |step| if spread { Some(0) } else { lane.of_step(step) };
+    let kernel = row.sums(window, lane_ns)?;
     if spread {
         statistics::of_spread(&kernel, lane, every)
     } else {
