@@ -39,20 +39,6 @@ macro_rules! functions {
     };
 }
 
-type Launch = unsafe extern "C" fn(
-    u64,
-    c_uint,
-    c_uint,
-    c_uint,
-    c_uint,
-    c_uint,
-    c_uint,
-    c_uint,
-    u64,
-    *mut *mut c_void,
-    *mut *mut c_void,
-) -> Status;
-
 functions! {
     required {
         init = c"cuInit"(c_uint);
@@ -81,9 +67,6 @@ functions! {
         stream_id = c"cuStreamGetId"(u64, *mut u64);
     }
 }
-
-// The signature that the table spells out.
-const _: fn(&Functions) -> Launch = |functions| functions.launch;
 
 /// The library of `driver`; it is never unloaded.
 pub(crate) fn library(driver: &Driver) -> Result<ManuallyDrop<Library>, Failure> {
