@@ -12,7 +12,10 @@ use std::{
 
 use cargo_metadata::{Artifact, CrateType, Message, Metadata, MetadataCommand, TargetKind};
 
-use crate::error::{Context, Error, Result};
+use crate::{
+    error::{Context, Error, Result},
+    program,
+};
 
 /// The workspace's root folder: the one whose alias runs this task. What was
 /// compiled in may be another checkout's where two share a target folder.
@@ -35,12 +38,7 @@ pub(crate) fn metadata() -> Result<Metadata> {
 
 /// Whether `cargo nextest` is installed.
 pub(crate) fn has_nextest() -> bool {
-    Command::new("cargo")
-        .args(["nextest", "--version"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
+    program::runs("cargo", &["nextest", "--version"])
 }
 
 /// Runs a building cargo command in the root and returns what it made.

@@ -2,12 +2,12 @@
 //! The demo: the replay binary on the simulated driver, or on a GPU where there
 //! is one. Which of the two is the binary's choice; it prints the driver's path.
 
-use std::{ffi::OsString, os::unix::process::CommandExt, process::Command};
+use std::{ffi::OsString, process::Command};
 
 use crate::{
     cargo,
     error::{Error, Result},
-    sim,
+    program, sim,
 };
 
 const REPLAY: &str = "metrale-replay";
@@ -21,14 +21,7 @@ pub(crate) fn command(args: &[OsString]) -> Result<Command> {
     Ok(command)
 }
 
-/// Becomes the replay binary, in the caller's folder: its exit code, its signals
-/// and its terminal are then the caller's. Returns only where that fails.
+/// Becomes the replay binary.
 pub(crate) fn exec(args: &[OsString]) -> Error {
-    match command(args) {
-        Ok(mut command) => Error::Io {
-            source: command.exec(),
-            what: format!("run {}", command.get_program().display()),
-        },
-        Err(err) => err,
-    }
+    program::exec(command(args))
 }

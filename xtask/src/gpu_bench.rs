@@ -5,7 +5,6 @@
 use std::{
     ffi::OsString,
     fs,
-    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -16,7 +15,7 @@ use crate::{
     cargo,
     error::{Context, Error, Result},
     flags::GpuBench,
-    sim,
+    program, sim,
 };
 
 const PACKAGE: &str = "metrale-bench";
@@ -29,19 +28,7 @@ const MOST_BYTES: u64 = 64 << 20;
 pub(crate) fn run(flags: &GpuBench) -> Result<()> {
     match &flags.pack {
         Some(file) => pack(file),
-        None => Err(exec(&flags.args)),
-    }
-}
-
-/// Becomes the binary, in the caller's folder: its exit code and its terminal are
-/// then the caller's. Returns only where that fails.
-fn exec(args: &[OsString]) -> Error {
-    match command(args) {
-        Ok(mut command) => Error::Io {
-            source: command.exec(),
-            what: format!("run {}", command.get_program().display()),
-        },
-        Err(err) => err,
+        None => Err(program::exec(command(&flags.args))),
     }
 }
 

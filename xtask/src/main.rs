@@ -16,6 +16,7 @@ mod gpu_bench;
 mod loom;
 mod nvtx;
 mod outside;
+mod program;
 mod prometheus;
 mod sim;
 mod test;

@@ -6,12 +6,7 @@
 //! A path is run N and 2N times and the difference taken, so that start-up and
 //! set-up cancel. Profile and toolchain are fixed, so the count is too.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
 use xshell::{Shell, cmd};
 
@@ -19,6 +14,7 @@ use super::{PACKAGE, folder, share};
 use crate::{
     cargo,
     error::{Context, Error, Result},
+    program,
 };
 
 const LIMITS: &str = "crates/bench/limits.toml";
@@ -54,7 +50,7 @@ pub(super) fn run() -> Result<()> {
     let calls = parse_calls(&output(Command::new(&binary).arg("calls"))?);
     let mut problems = check_calls(&calls, &limits.driver_calls);
     println!("driver calls: {} scripts counted", calls.len());
-    if has_valgrind() {
+    if program::runs("valgrind", &["--version"]) {
         let counts = count_paths(&binary)?;
         println!("\n{}", table(&counts, &limits.instructions));
         problems.extend(check_instructions(&counts, &limits.instructions));
@@ -75,15 +71,6 @@ pub(super) fn run() -> Result<()> {
             "{count} gate(s) failed, listed above"
         )))
     }
-}
-
-fn has_valgrind() -> bool {
-    let mut command = Command::new("valgrind");
-    command
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
 }
 
 /// Runs a command and returns what it printed.
