@@ -182,10 +182,14 @@ impl<const PLACES: usize> Estimates<PLACES> {
             return;
         };
         // Of launches sampled one by one the lane's time is not asked for.
-        let lane_ns = |step| {
-            if armed { times.of_step(step) } else { Some(0) }
+        let land = |sums: &KernelTimes| {
+            if armed {
+                sums.land(window, step, ns, |step| times.of_step(step))
+            } else {
+                sums.land(window, step, ns, |_| Some(0))
+            }
         };
-        let count = |sums: &KernelTimes| match sums.land(window, step, ns, lane_ns) {
+        let count = |sums: &KernelTimes| match land(sums) {
             Fold::Counted => {}
             Fold::Unpaired => self.unpaired.add(1),
             Fold::Missed => self.missed.add(1),
