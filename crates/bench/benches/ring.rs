@@ -5,10 +5,10 @@
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use metrale_bench::events::{Done, Waiting};
 use metrale_bench::naive::NaiveRing;
-use metrale_bench::spans::Spans;
+use metrale_bench::spans::{ARMED_LAUNCHES, Spans, armed_ring, fill_armed};
 use metrale_bench::threads::busy;
 use metrale_telemetry::kernel::{KernelInstruments, SpanRing};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 static INTO: KernelInstruments = KernelInstruments::new();
 
@@ -83,6 +83,30 @@ fn landed<S: Spans<Done>>(criterion: &mut Criterion, slots: usize, spans: usize)
         });
 }
 
+/// A landed launch of an armed step, with its gap and its estimates: counted as
+/// a pass does, and one by one.
+fn armed(criterion: &mut Criterion) {
+    let (ring, step) = (armed_ring(4096), AtomicU64::new(0));
+    let fill = || {
+        let step = step.fetch_add(1, Ordering::Relaxed);
+        fill_armed(&ring, step, ARMED_LAUNCHES, &INTO);
+    };
+    fill();
+    let mut group = criterion.benchmark_group("harvest_armed");
+    let mut measure = |name, harvest: &(dyn Fn() -> usize + Sync)| {
+        let id = BenchmarkId::new(name, format!("{ARMED_LAUNCHES} of 4096 slots"));
+        group.bench_function(id, |bencher| {
+            bencher.iter_custom(|launches| {
+                let rounds = launches.div_ceil(ARMED_LAUNCHES as u64);
+                let work = |_| assert_eq!(harvest(), ARMED_LAUNCHES);
+                busy(1, rounds, ARMED_LAUNCHES as u64, launches, work, fill)
+            });
+        });
+    };
+    measure("metrale", &|| ring.harvest(&INTO));
+    measure("one by one", &|| ring.harvest_into(&INTO));
+}
+
 /// A pass over a ring without spans.
 fn idle<S: Spans<Done>>(criterion: &mut Criterion, slots: usize) {
     let ring = S::make(Done, slots);
@@ -117,6 +141,7 @@ fn all(criterion: &mut Criterion) {
             }
         }
     }
+    armed(criterion);
     for threads in [2, 3, 4] {
         for slots in [4096, 65_536] {
             begin_end::<SpanRing<Done>>(criterion, slots, threads);

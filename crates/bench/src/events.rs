@@ -7,6 +7,9 @@ use std::hint::black_box;
 /// GPU time that every pair reads, ns.
 pub const SPAN_NS: u64 = 12_345;
 
+/// GPU time between two pairs, ns.
+const GAP_NS: u64 = 678;
+
 /// Every record works, and every pair is done at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Done;
@@ -20,6 +23,11 @@ impl EventOps for Done {
     fn poll(&self, slot: usize) -> SpanPoll {
         black_box(slot);
         SpanPoll::Ready(SPAN_NS)
+    }
+
+    fn gap(&self, prev: usize, slot: usize) -> Option<u64> {
+        black_box((prev, slot));
+        Some(GAP_NS)
     }
 }
 

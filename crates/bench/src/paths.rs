@@ -5,11 +5,11 @@
 //! it is named for.
 
 use crate::app::{App, stream_ref};
-use crate::events::{Done, Waiting};
+use crate::events::{Done, SPAN_NS, Waiting};
 use crate::naive::NaiveRing;
-use crate::spans::{KERNEL, Spans};
+use crate::spans::{Spans, armed_ring, fill_armed, kernel};
 use metrale_telemetry::instrument::NanosHistogram;
-use metrale_telemetry::kernel::{KernelInstruments, SpanKey, SpanRing};
+use metrale_telemetry::kernel::{KernelInstruments, LANE_DECODE, SpanKey, SpanRing};
 use metrale_telemetry::{Level, Telemetry, TelemetryConfig};
 use std::hint::black_box;
 
@@ -39,9 +39,16 @@ const fn path(name: &'static str, n: u64, run: fn(u64)) -> Path {
 /// All of them.
 pub const PATHS: &[Path] = &[
     path("begin_end", 10_000, begin_end::<SpanRing<Done>>),
+    path("begin_end_armed", 10_000, |n| drop(filled_armed(n))),
     Path {
         minus: Some("begin_end"),
         ..path("harvest_landed", 10_000, harvest_landed::<SpanRing<Done>>)
+    },
+    Path {
+        minus: Some("begin_end_armed"),
+        ..path("harvest_armed", 10_000, |n| {
+            harvest_armed(n, |ring| ring.harvest(&INTO));
+        })
     },
     path("harvest_idle", 10_000, harvest_idle::<SpanRing<Done>>),
     path("harvest_pending_1", 1_000, |n| pending(n, 1, 1)),
@@ -71,6 +78,12 @@ pub const PATHS: &[Path] = &[
             harvest_landed::<NaiveRing<Done>>,
         )
     },
+    Path {
+        minus: Some("begin_end_armed"),
+        ..path("naive_harvest_armed", 10_000, |n| {
+            harvest_armed(n, |ring| ring.harvest_into(&INTO));
+        })
+    },
     path("naive_harvest_idle", 100, harvest_idle::<NaiveRing<Done>>),
     path("naive_harvest_pending_1000", 100, |n| {
         harvest_pending::<NaiveRing<Waiting>>(n, 1_000, 1);
@@ -95,6 +108,19 @@ fn harvest_landed<S: Spans<Done>>(n: u64) {
     let ring = S::make(Done, SLOTS);
     fill(&ring, n);
     assert_eq!(ring.harvest(&INTO) as u64, n);
+}
+
+fn filled_armed(n: u64) -> SpanRing<Done> {
+    let ring = armed_ring(SLOTS);
+    fill_armed(&ring, 0, n as usize, &INTO);
+    ring
+}
+
+/// Counted by kernel, or one by one.
+fn harvest_armed(n: u64, harvest: impl Fn(&SpanRing<Done>) -> usize) {
+    let ring = filled_armed(n);
+    assert_eq!(harvest(&ring) as u64, n);
+    assert_eq!(INTO.lane_kernel_ns[LANE_DECODE].get(), n * SPAN_NS);
 }
 
 fn harvest_idle<S: Spans<Done>>(n: u64) {
@@ -122,7 +148,7 @@ fn pending(n: u64, spans: usize, streams: u64) {
 /// Passes over a span left open and `landed` spans after it that are over.
 fn harvest_open(n: u64, landed: usize) {
     let ring = SpanRing::new(Done, SLOTS);
-    let open = ring.begin(SpanKey::Kernel(KERNEL), 1, &INTO);
+    let open = ring.begin(SpanKey::Kernel(kernel(0)), 1, &INTO);
     assert!(open.is_some());
     fill(&ring, landed as u64);
     assert_eq!(ring.harvest(&INTO), landed);

@@ -2,8 +2,11 @@
 //! One face for the ring and for the plain design, so that both are put
 //! through the same benchmark.
 
+use crate::events::Done;
 use crate::naive::NaiveRing;
-use metrale_telemetry::kernel::{EventOps, KernelInstruments, SpanKey, SpanRing, SpanToken};
+use metrale_telemetry::kernel::{
+    EventOps, Gaps, KernelInstruments, LANE_DECODE, SpanKey, SpanRing, SpanTag, SpanToken,
+};
 
 /// A ring of spans.
 pub trait Spans<E: EventOps>: Sync {
@@ -21,15 +24,15 @@ pub trait Spans<E: EventOps>: Sync {
     /// Lands what is done, and says how many spans that were.
     fn harvest(&self, into: &KernelInstruments) -> usize;
 
-    /// Begins and ends `spans` spans, turn by turn on streams 1 to `streams`.
-    /// Returns how many found a slot.
+    /// Begins and ends `spans` spans, of one kernel after the other and turn by
+    /// turn on streams 1 to `streams`. Returns how many found a slot.
     #[inline]
     fn fill(&self, spans: usize, streams: u64, into: &KernelInstruments) -> usize {
         let mut taken = 0;
         let mut stream = 0;
-        for _ in 0..spans {
+        for nth in 0..spans {
             stream = if stream < streams { stream + 1 } else { 1 };
-            if let Some(token) = self.begin(SpanKey::Kernel(KERNEL), stream, into) {
+            if let Some(token) = self.begin(SpanKey::Kernel(kernel(nth)), stream, into) {
                 self.end(token, stream, into);
                 taken += 1;
             }
@@ -38,8 +41,45 @@ pub trait Spans<E: EventOps>: Sync {
     }
 }
 
-/// The kernel that [`Spans::fill`] times.
-pub const KERNEL: u64 = 0x7f00_1234_5680;
+/// Launches to an armed step of [`fill_armed`].
+pub const ARMED_LAUNCHES: usize = 1_000;
+
+/// A ring as the recorder has it for launches.
+#[must_use]
+pub fn armed_ring(slots: usize) -> SpanRing<Done> {
+    SpanRing::builder(Done, slots)
+        .gaps(Gaps::WithinStep)
+        .build()
+}
+
+/// Begins and ends `spans` launches of armed steps, as the recorder tags them;
+/// the first step is `step`.
+///
+/// # Panics
+/// Where the ring has no slot for one.
+pub fn fill_armed(ring: &SpanRing<Done>, step: u64, spans: usize, into: &KernelInstruments) {
+    for nth in 0..spans {
+        let tag = SpanTag {
+            armed: true,
+            lane: Some(LANE_DECODE),
+            step: Some(step + (nth / ARMED_LAUNCHES) as u64),
+        };
+        let token = ring
+            .begin_into(SpanKey::Kernel(kernel(nth)), tag, 1, into)
+            .expect("a free slot");
+        ring.end(token, 1, into);
+    }
+}
+
+/// The kernels that [`Spans::fill`] times: the 22 to 27 of the recorded steps of
+/// language models, to the next power of two.
+pub const KERNELS: usize = 32;
+
+/// The kernel of the `nth` span: no two after each other are of the same one.
+#[must_use]
+pub const fn kernel(nth: usize) -> u64 {
+    0x7f00_1234_5680 + (nth % KERNELS) as u64 * 0x1c0
+}
 
 impl<E: EventOps> Spans<E> for SpanRing<E> {
     const NAME: &'static str = "metrale";
@@ -86,7 +126,7 @@ impl<E: EventOps> Spans<E> for NaiveRing<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::{Done, SPAN_NS, Waiting};
+    use crate::events::{SPAN_NS, Waiting};
     use metrale_telemetry::kernel::KernelTime;
 
     /// Both land the same spans with the same times, so the comparison is fair.
@@ -96,12 +136,14 @@ mod tests {
             assert_eq!(ring.fill(5, 3, &into), 5, "{}", S::NAME);
             assert_eq!(ring.harvest(&into), 5, "{}", S::NAME);
             assert_eq!(ring.harvest(&into), 0, "{}", S::NAME);
-            let row = KernelTime {
-                func: KERNEL,
-                total_ns: 5 * round * SPAN_NS,
-                samples: 5 * round,
+            let row = |nth| KernelTime {
+                func: kernel(nth),
+                total_ns: round * SPAN_NS,
+                samples: round,
             };
-            assert_eq!(into.kernels(), [row], "{}", S::NAME);
+            let mut rows = into.kernels();
+            rows.sort_by_key(|row| row.func);
+            assert_eq!(rows, [0, 1, 2, 3, 4].map(row), "{}", S::NAME);
         }
         assert_eq!(ring.fill(11, 1, &into), 8);
         assert_eq!(into.spans_dropped.get(), 3, "{}", S::NAME);

@@ -85,8 +85,8 @@ pub(super) const ALL: &[Mistake] = &[
             ),
             edit(
                 PASS,
-                "        });\n        slot.settle(word.lap(), true);\n",
-                "        });\n",
+                "packed, ns, gap_ns);\n        slot.settle(word.lap(), true);\n",
+                "packed, ns, gap_ns);\n",
             ),
         ],
         model: "harvesters::two_harvesters_land_each_span_once",
@@ -101,8 +101,8 @@ pub(super) const ALL: &[Mistake] = &[
             ),
             edit(
                 PASS,
-                "        });\n        slot.settle(word.lap(), true);\n",
-                "        });\n",
+                "packed, ns, gap_ns);\n        slot.settle(word.lap(), true);\n",
+                "packed, ns, gap_ns);\n",
             ),
         ],
         model: "gaps::a_gap_against_a_recorder_of_its_own_slot",
@@ -175,7 +175,11 @@ pub(super) const ALL: &[Mistake] = &[
     },
     Mistake {
         name: "tail moved past turns that nobody has taken yet",
-        edits: &[edit(PASS, "if over && word.lap() >= lap {", "if over {")],
+        edits: &[edit(
+            PASS,
+            "} else if word.lap() < lap {",
+            "} else if false {",
+        )],
         model: "tail::a_recorder_between_ticket_and_claim_is_not_left_behind",
     },
     Mistake {

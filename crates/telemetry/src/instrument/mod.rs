@@ -11,6 +11,7 @@ mod wider;
 pub use buckets::{BUCKETS, SCHEMA, bucket_index, bucket_upper_ns};
 pub use histogram::{Bucket, HistogramSnapshot, NanosHistogram};
 pub use packed::PackedCells;
+pub(crate) use packed::{ADD_MOST, TOO_LONG_NS};
 pub use wider::{CLASSIC_BOUNDS, NativeBuckets, ZERO_THRESHOLD};
 
 use crate::sync::Ordering;

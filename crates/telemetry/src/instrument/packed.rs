@@ -14,9 +14,10 @@
 //! 4. Observers and folders never wait. A reader tries again while folds
 //!    interfere: a fold happens once in 2^15 observations of a cell.
 //!
-//! Overflow: a field has as much room above its fold bit as below it. With
-//! values under 2^37 ns, 1,024 threads may observe between a fold bit being set
-//! and the fold, and the sum stays under 2^48; larger values must use
+//! Overflow: a field has as much room above its fold bit as below it. Where an
+//! observer adds less than 2^37 ns and at most `ADD_MOST` observations at a
+//! time, 1,024 threads may do so between a fold bit being set and the fold, and
+//! the sum stays under 2^48, the count under 2^16; larger values must use
 //! [`PackedCells::add_wide`].
 
 use crate::sync::{AtomicU64, Ordering, array_of, const_fn, fence, spin_loop};
@@ -26,6 +27,15 @@ use crate::sync::{AtomicU64, Ordering, array_of, const_fn, fence, spin_loop};
 const COUNT_SHIFT: u32 = if cfg!(metrale_loom) { 62 } else { 48 };
 const SUM_MASK: u64 = (1 << COUNT_SHIFT) - 1;
 const FOLD: u64 = (1 << 63) | (1 << (COUNT_SHIFT - 1));
+
+/// Observations that one `add_many` may add.
+pub(crate) const ADD_MOST: u64 = if cfg!(metrale_loom) { 1 } else { 32 };
+/// A sum that is too large for one `add_many`.
+pub(crate) const TOO_LONG_NS: u64 = 1 << 37;
+/// Threads that may add between a fold bit being set and the fold.
+const ADDERS: u64 = if cfg!(metrale_loom) { 2 } else { 1_024 };
+const _: () = assert!(ADDERS * ADD_MOST <= 1 << (63 - COUNT_SHIFT));
+const _: () = assert!(ADDERS * TOO_LONG_NS <= 1 << (COUNT_SHIFT - 1));
 
 /// How often a reader tries for an exact copy. A folder needs a few
 /// nanoseconds; only a thread suspended inside a fold outlasts this.
@@ -65,11 +75,18 @@ impl<const N: usize> PackedCells<N> {
     /// Adds one observation of `ns` to cell `index`; `ns` is under 2^37.
     #[inline]
     pub fn add(&self, index: usize, ns: u64) {
+        self.add_many(index, 1, ns);
+    }
+
+    /// Adds up to `ADD_MOST` observations to cell `index`, whose sum `ns` is
+    /// under 2^37.
+    #[inline]
+    pub(crate) fn add_many(&self, index: usize, count: u64, ns: u64) {
         let Some(cell) = self.cells.get(index) else {
             return;
         };
-        let one = (1 << COUNT_SHIFT) | ns;
-        let now = cell.fetch_add(one, Ordering::Relaxed).wrapping_add(one);
+        let more = (count << COUNT_SHIFT) | ns;
+        let now = cell.fetch_add(more, Ordering::Relaxed).wrapping_add(more);
         if now & FOLD != 0 {
             self.fold(index);
         }

@@ -5,7 +5,7 @@
 //! start of the next one there. It is known only if no span was lost between
 //! the two and the earlier one still has its events.
 
-use super::sink::SpanTag;
+use super::sink::Packed;
 
 /// Streams whose last landed span is remembered.
 const STREAMS: usize = 8;
@@ -25,16 +25,13 @@ pub enum Gaps {
 }
 
 impl Gaps {
-    /// Whether the rule has a gap between spans so tagged.
+    /// Whether the rule has a gap between two spans.
     #[inline]
-    fn between(self, before: SpanTag, after: SpanTag) -> bool {
+    fn between(self, before: Packed, after: Packed) -> bool {
         match self {
             Self::Off => false,
             Self::EverySpan => true,
-            Self::WithinStep => {
-                let armed = before.armed && after.armed;
-                armed && after.step.is_some() && before.step == after.step
-            }
+            Self::WithinStep => before.is_of_armed_step(after),
         }
     }
 }
@@ -43,7 +40,7 @@ impl Gaps {
 #[derive(Clone, Copy)]
 pub(super) struct Last {
     pub(super) stream: u64,
-    pub(super) tag: SpanTag,
+    pub(super) packed: Packed,
     /// The ring's loss count when it began.
     pub(super) losses: u64,
     pub(super) slot: usize,
@@ -53,14 +50,18 @@ pub(super) struct Last {
 /// The last span that landed on each of some streams.
 pub(super) struct Previous {
     last: [Option<Last>; STREAMS],
-    next: usize,
+    /// The place of the last span, where the next one is mostly too.
+    at: usize,
+    /// The place that was last given to a stream without one.
+    given: usize,
 }
 
 impl Previous {
     pub(super) fn new() -> Self {
         Self {
             last: [None; STREAMS],
-            next: 0,
+            at: 0,
+            given: 0,
         }
     }
 
@@ -68,23 +69,31 @@ impl Previous {
         self.last = [None; STREAMS];
     }
 
+    #[inline]
+    fn is_at(&self, place: usize, stream: u64) -> bool {
+        self.last[place].is_some_and(|last| last.stream == stream)
+    }
+
     fn place(&self, stream: u64) -> Option<usize> {
-        self.last
-            .iter()
-            .position(|last| last.is_some_and(|last| last.stream == stream))
+        (0..STREAMS).find(|place| self.is_at(*place, stream))
+    }
+
+    fn give(&mut self) -> usize {
+        self.given = (self.given + 1) % STREAMS;
+        self.last[self.given] = None;
+        self.given
     }
 
     /// Notes that `span` landed. Returns the one before it on its stream, if
     /// `rule` has a gap between the two and no span between them was lost.
+    #[inline]
     pub(super) fn follow(&mut self, rule: Gaps, span: Last) -> Option<Last> {
-        let place = self.place(span.stream).unwrap_or_else(|| {
-            self.next = (self.next + 1) % STREAMS;
-            self.last[self.next] = None;
-            self.next
-        });
-        let before = self.last[place].replace(span)?;
+        if !self.is_at(self.at, span.stream) {
+            self.at = self.place(span.stream).unwrap_or_else(|| self.give());
+        }
+        let before = self.last[self.at].replace(span)?;
         let known = before.losses == span.losses && before.slot != span.slot;
-        (known && rule.between(before.tag, span.tag)).then_some(before)
+        (known && rule.between(before.packed, span.packed)).then_some(before)
     }
 
     /// Notes that a span of `stream` was lost.

@@ -4,7 +4,7 @@
 
 use super::LANES;
 use super::estimates::{EstimateLosses, Estimates, KernelEstimate, LaneEstimate};
-use super::sink::{Landed, SpanKey, SpanSink};
+use super::sink::{Landed, SpanKey, SpanSink, SpanTag};
 use super::table::{KERNEL_TABLE_SLOTS, KernelTable};
 use crate::instrument::{Counter, NanosHistogram};
 use crate::sampling::Sampling;
@@ -12,7 +12,7 @@ use crate::sync::{array_of, const_fn};
 use std::fmt;
 
 /// Places of the kernel table.
-const PLACES: usize = 2 * KERNEL_TABLE_SLOTS;
+pub(super) const PLACES: usize = 2 * KERNEL_TABLE_SLOTS;
 
 /// GPU time by lane and by kernel. `const`, fixed size (about 310 KiB), no
 /// allocation but for reading.
@@ -90,19 +90,11 @@ impl KernelInstruments {
                 }
             }
             SpanKey::Kernel(func) => {
-                self.record_kernel(func, ns);
+                if !self.kernels.record(func, ns) {
+                    self.table_full.add(1);
+                }
             }
         }
-    }
-
-    /// The place of the kernel's row, if it has one.
-    #[inline]
-    fn record_kernel(&self, func: u64, ns: u64) -> Option<usize> {
-        let place = self.kernels.land(func, ns);
-        if place.is_none() {
-            self.table_full.add(1);
-        }
-        place
     }
 
     /// Every kernel with at least one sample, in no order.
@@ -168,22 +160,52 @@ impl KernelInstruments {
             .land_lane(lane, span.tag.step, span.tag.armed, span.ns);
     }
 
-    #[inline]
     fn landed_kernel(&self, func: u64, span: &Landed) {
-        let place = self.record_kernel(func, span.ns);
-        let Some(lane) = span.tag.lane else {
-            return;
-        };
-        if let Some(kernel_ns) = self.lane_kernel_ns.get(lane) {
-            kernel_ns.add(span.ns);
+        self.add_kernel(self.place_of(func), &span.tag, 1, span.ns);
+        self.add_kernels(&span.tag, 1, span.ns);
+        self.add_kernel_gap(span.tag, span.gap_ns);
+    }
+
+    /// The place of the kernel's row, if it has one.
+    #[inline]
+    pub(super) fn place_of(&self, func: u64) -> Option<usize> {
+        self.kernels.place(func)
+    }
+
+    /// Counts `count` launches of the kernel at `place`, which took `ns`: as
+    /// many, and as long, as [`KernelTable::add`] takes at once.
+    pub(super) fn add_kernel(&self, place: Option<usize>, tag: &SpanTag, count: u64, ns: u64) {
+        match place {
+            Some(place) => self.kernels.add(place, count, ns),
+            None => self.table_full.add(count),
         }
-        match (span.gap_ns, self.kernel_gap.get(lane)) {
+        self.estimates.land_kernel(place, tag, count, ns);
+    }
+
+    /// Counts `count` launches, which took `ns`, for their lane.
+    pub(super) fn add_kernels(&self, tag: &SpanTag, count: u64, ns: u64) {
+        if let Some(kernel_ns) = tag.lane.and_then(|lane| self.lane_kernel_ns.get(lane)) {
+            kernel_ns.add(ns);
+        }
+        self.estimates.land_covered(tag, count, ns);
+    }
+
+    /// Counts the gap before a launch.
+    #[inline]
+    pub(super) fn add_kernel_gap(&self, tag: SpanTag, gap_ns: Option<u64>) {
+        match gap_ns {
+            None if !tag.armed => {}
+            _ => self.add_known_gap(tag.lane, gap_ns),
+        }
+    }
+
+    #[inline(never)]
+    fn add_known_gap(&self, lane: Option<usize>, gap_ns: Option<u64>) {
+        match (gap_ns, lane.and_then(|lane| self.kernel_gap.get(lane))) {
             (Some(gap_ns), Some(histogram)) => histogram.observe(gap_ns),
-            (None, Some(_)) if span.tag.armed => self.kernel_gap_unknown.add(1),
-            (_, _) => {}
+            (None, Some(_)) => self.kernel_gap_unknown.add(1),
+            (_, None) => {}
         }
-        self.estimates
-            .land_kernel(place, lane, span.tag.step, span.tag.armed, span.ns);
     }
 }
 

@@ -5,6 +5,7 @@
 //! The ring knows no CUDA: a slot number stands for a pair of events, and the
 //! [`EventOps`] behind it records and reads them.
 
+mod batch;
 mod estimates;
 mod exposed;
 mod gaps;

@@ -6,10 +6,11 @@
 //! pass remembers 64 waiting streams; a span of a 65th is not asked about, and
 //! the next pass starts there, so that every stream gets its turn.
 
+use super::batch::Batch;
 use super::gaps::{Gaps, Last, Previous};
 use super::ops::{EventOps, SpanPoll};
 use super::ring::SpanRing;
-use super::sink::{Landed, SpanSink};
+use super::sink::{Landing, Packed};
 use super::slot::{Slot, State, Transition, Word};
 use super::streams::{Streams, Turn};
 use crate::sync::{Ordering, try_lock};
@@ -21,6 +22,8 @@ pub(super) struct Pass {
     resume: Option<u64>,
     streams: Streams,
     previous: Previous,
+    /// Empty between passes.
+    batch: Batch,
     /// For each slot, where spans left open are reclaimed.
     ages: Box<[Age]>,
 }
@@ -38,14 +41,15 @@ impl Pass {
             resume: None,
             streams: Streams::new(),
             previous: Previous::new(),
+            batch: Batch::new(),
             ages: vec![Age::default(); ages].into_boxed_slice(),
         }
     }
 }
 
 impl<E: EventOps> SpanRing<E> {
-    /// As [`harvest`](Self::harvest), with any sink.
-    pub fn harvest_into<S: SpanSink + ?Sized>(&self, sink: &S) -> usize {
+    /// Makes a pass, and returns how many spans landed.
+    pub(super) fn pass(&self, landing: &impl Landing) -> usize {
         if self.is_idle() {
             self.passed.passes.add(1);
             return 0;
@@ -73,7 +77,7 @@ impl<E: EventOps> SpanRing<E> {
         let landed_before = self.passed.landed.load(Ordering::Relaxed);
         let mut visitor = Visitor {
             ring: self,
-            sink,
+            landing,
             bracket: Bracket::new(&self.ops),
             pass,
             gaps: match resume {
@@ -88,6 +92,7 @@ impl<E: EventOps> SpanRing<E> {
         if resume.is_some() {
             visitor.walk(oldest..from);
         }
+        landing.finish(&mut visitor.pass.batch);
         let (left, landed) = (visitor.left, visitor.landed.wrapping_sub(landed_before));
         drop(visitor);
         let tail = if left < oldest {
@@ -118,9 +123,9 @@ impl<E: EventOps> SpanRing<E> {
     }
 }
 
-struct Visitor<'a, E: EventOps, S: ?Sized> {
+struct Visitor<'a, E: EventOps, L> {
     ring: &'a SpanRing<E>,
-    sink: &'a S,
+    landing: &'a L,
     bracket: Bracket<'a, E>,
     pass: &'a mut Pass,
     gaps: Gaps,
@@ -132,55 +137,72 @@ struct Visitor<'a, E: EventOps, S: ?Sized> {
     landed: u64,
 }
 
-impl<E: EventOps, S: SpanSink + ?Sized> Visitor<'_, E, S> {
+impl<E: EventOps, L: Landing> Visitor<'_, E, L> {
     /// Visits the slots of `tickets`, at most one of each slot.
     fn walk(&mut self, tickets: Range<u64>) {
         let (index, lap) = self.ring.turns.of(tickets.start);
         let many = (tickets.end - tickets.start) as usize;
         let end = self.ring.slots.len().min(index + many);
         self.visit_all(index..end, lap);
-        self.visit_all(0..many - (end - index), lap + 1);
+        let rest = many - (end - index);
+        if rest > 0 {
+            self.visit_all(0..rest, lap + 1);
+        }
     }
 
     /// Visits neighbouring slots for the tickets of one lap.
-    fn visit_all(&mut self, mut indices: Range<usize>, lap: u64) {
-        let ring = self.ring;
-        while let Some(index) = indices.next() {
-            let slot = &ring.slots[index];
+    fn visit_all(&mut self, indices: Range<usize>, lap: u64) {
+        let slots = &self.ring.slots[..indices.end];
+        let mut next = indices.start;
+        while let Some(slot) = slots.get(next) {
+            let index = next;
+            next += 1;
             let word = slot.word();
-            if word.is_free_in(lap) {
-                continue;
+            if word.is_closed_in(lap) {
+                match self.poll(index, slot, word) {
+                    Answer::Over => continue,
+                    Answer::Wait => next += self.also_wait(slot, &slots[next..], lap),
+                    Answer::None => {}
+                }
+                self.stays(index, lap);
+            } else if !word.is_free_in(lap) {
+                self.visit_other(index, slot, word, lap);
             }
-            let over = match word.state() {
-                State::Free => true,
-                State::Closed => match self.poll(index, slot, word) {
-                    Answer::Over => true,
-                    Answer::Wait => {
-                        // The next ones of streams that wait do too, and are
-                        // younger.
-                        let next = &ring.slots[indices.clone()];
-                        let (stream, streams) = (slot.stream(), &mut self.pass.streams);
-                        let waits = |slot: &&Slot| {
-                            slot.is_closed(lap)
-                                && (slot.stream() == stream
-                                    || streams.turn(slot.stream()) == Turn::Wait)
-                        };
-                        indices.start += next.iter().take_while(waits).count();
-                        false
-                    }
-                    Answer::None => false,
-                },
-                State::Open => self.reclaim(index, slot, word),
-                State::Busy => false,
-            };
-            if over && word.lap() >= lap {
-                continue;
-            }
-            // The oldest lap that is not over: the span's, which may be of an
-            // earlier ticket, or the turn that nobody has taken yet.
-            let lap = if over { lap } else { word.lap() };
-            self.left = self.left.min(ring.turns.ticket(index, lap));
         }
+    }
+
+    /// How many of the slots after `slot`, whose stream waits, are of streams
+    /// that wait too: their spans are younger.
+    fn also_wait(&mut self, slot: &Slot, next: &[Slot], lap: u64) -> usize {
+        let (stream, streams) = (slot.stream(), &mut self.pass.streams);
+        let waits = |slot: &&Slot| {
+            slot.word().is_closed_in(lap)
+                && (slot.stream() == stream || streams.turn(slot.stream()) == Turn::Wait)
+        };
+        next.iter().take_while(waits).count()
+    }
+
+    /// Visits a slot that is neither closed nor free in lap `lap`.
+    #[inline(never)]
+    fn visit_other(&mut self, index: usize, slot: &Slot, word: Word, lap: u64) {
+        let over = match word.state() {
+            State::Free => true,
+            State::Closed => matches!(self.poll(index, slot, word), Answer::Over),
+            State::Open => self.reclaim(index, slot, word),
+            State::Busy => false,
+        };
+        if !over {
+            // The span's lap, which may be of an earlier ticket.
+            self.stays(index, word.lap());
+        } else if word.lap() < lap {
+            // A turn that nobody has taken yet.
+            self.stays(index, lap);
+        }
+    }
+
+    /// Notes that a slot's lap is not over.
+    fn stays(&mut self, index: usize, lap: u64) {
+        self.left = self.left.min(self.ring.turns.ticket(index, lap));
     }
 
     /// Frees a span left open for too long; whether it did.
@@ -203,7 +225,7 @@ impl<E: EventOps, S: SpanSink + ?Sized> Visitor<'_, E, S> {
     }
 
     /// Asks about a closed span, if its stream has not said to wait.
-    #[inline]
+    #[inline(always)]
     fn poll(&mut self, index: usize, slot: &Slot, word: Word) -> Answer {
         let stream = slot.stream();
         let answer = match self.pass.streams.turn(stream) {
@@ -235,7 +257,7 @@ impl<E: EventOps, S: SpanSink + ?Sized> Visitor<'_, E, S> {
                 self.pass.previous.forget(stream);
                 slot.settle(word.lap(), false);
                 self.ring.counts.failed.add(1);
-                self.sink.failed();
+                self.landing.failed();
                 Answer::Over
             }
         }
@@ -246,14 +268,10 @@ impl<E: EventOps, S: SpanSink + ?Sized> Visitor<'_, E, S> {
         let packed = slot.filed();
         let gap_ns = match self.gaps {
             Gaps::Off => None,
-            rule => self.gap(rule, index, slot, word),
+            rule => self.gap(rule, index, slot, word, packed),
         };
-        self.sink.landed(Landed {
-            key: packed.key(),
-            tag: packed.tag(),
-            ns,
-            gap_ns,
-        });
+        let batch = &mut self.pass.batch;
+        self.landing.landed(batch, packed, ns, gap_ns);
         slot.settle(word.lap(), true);
         self.landed = self.landed.wrapping_add(1);
         // Relaxed: a count, of which the pass is the only writer.
@@ -263,10 +281,17 @@ impl<E: EventOps, S: SpanSink + ?Sized> Visitor<'_, E, S> {
 
     /// From the end of the span before on this stream, if that still has its
     /// events.
-    fn gap(&mut self, rule: Gaps, index: usize, slot: &Slot, word: Word) -> Option<u64> {
+    fn gap(
+        &mut self,
+        rule: Gaps,
+        index: usize,
+        slot: &Slot,
+        word: Word,
+        packed: Packed,
+    ) -> Option<u64> {
         let span = Last {
             stream: slot.stream(),
-            tag: slot.filed().tag(),
+            packed,
             losses: slot.losses(),
             slot: index,
             lap: word.lap(),

@@ -20,7 +20,7 @@ use super::instruments::KernelInstruments;
 use super::ledger::Ledger;
 use super::ops::{Edge, EventOps};
 use super::pass::Pass;
-use super::sink::{Packed, SpanKey, SpanSink, SpanTag};
+use super::sink::{Each, Packed, SpanKey, SpanSink, SpanTag};
 use super::slot::{Slot, State, Transition};
 use super::token::{RINGS, SLOT_BITS, SpanToken};
 use super::turns::Turns;
@@ -307,8 +307,15 @@ impl<E: EventOps> SpanRing<E> {
 
     /// Lands each closed span whose pair is done, and returns how many. Never
     /// waits for the GPU; while another thread harvests it returns 0 at once.
+    /// The instruments show the launches of a pass at its end.
     pub fn harvest(&self, instruments: &KernelInstruments) -> usize {
-        self.harvest_into(instruments)
+        self.pass(instruments)
+    }
+
+    /// As [`harvest`](Self::harvest), with any sink, which hears of each span
+    /// as it lands.
+    pub fn harvest_into<S: SpanSink + ?Sized>(&self, sink: &S) -> usize {
+        self.pass(&Each(sink))
     }
 
     /// Spans lost so far: two spans with the same count at their begin have no

@@ -2,6 +2,7 @@
 //! What a span is, and where it goes when it is over.
 
 use super::LANES;
+use super::batch::Batch;
 
 /// What a span times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +50,37 @@ pub trait SpanSink {
     fn failed(&self);
 }
 
+/// How a pass hands on what it lands.
+pub(super) trait Landing {
+    /// A span landed.
+    fn landed(&self, batch: &mut Batch, span: Packed, ns: u64, gap_ns: Option<u64>);
+    /// A span cannot be read.
+    fn failed(&self);
+    /// The pass is over: leaves the batch empty.
+    fn finish(&self, batch: &mut Batch);
+}
+
+/// Each span at once, to any sink.
+pub(super) struct Each<'a, S: ?Sized>(pub(super) &'a S);
+
+impl<S: SpanSink + ?Sized> Landing for Each<'_, S> {
+    #[inline]
+    fn landed(&self, _: &mut Batch, span: Packed, ns: u64, gap_ns: Option<u64>) {
+        self.0.landed(Landed {
+            key: span.key(),
+            tag: span.tag(),
+            ns,
+            gap_ns,
+        });
+    }
+
+    fn failed(&self) {
+        self.0.failed();
+    }
+
+    fn finish(&self, _: &mut Batch) {}
+}
+
 /// Key and tag in two words, so that a slot can hold them in atomics.
 #[derive(Clone, Copy)]
 pub(super) struct Packed {
@@ -82,6 +114,13 @@ impl Packed {
         } else {
             SpanKey::Kernel(self.value)
         }
+    }
+
+    /// Whether both are of one step, which is armed.
+    #[inline]
+    pub(super) fn is_of_armed_step(self, other: Self) -> bool {
+        let steps = [self.flags >> 4, other.flags >> 4];
+        self.flags & other.flags & 2 != 0 && steps[0] != 0 && steps[0] == steps[1]
     }
 
     #[inline]

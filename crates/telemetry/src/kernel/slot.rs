@@ -82,6 +82,12 @@ impl Word {
         self.0 & !LANDED == Self::new(FREE, lap).0
     }
 
+    /// Closed, and of lap `lap`.
+    #[inline]
+    pub(super) const fn is_closed_in(self, lap: u64) -> bool {
+        self.0 == Self::new(CLOSED, lap).0
+    }
+
     #[inline]
     pub(super) const fn state(self) -> State {
         match self.0 & ((1 << STATE_BITS) - 1) {
@@ -150,12 +156,6 @@ impl Slot {
     #[inline]
     pub(super) fn word(&self) -> Word {
         Word(self.word.load(Ordering::Acquire))
-    }
-
-    /// Whether the span of lap `lap` is closed, and the pass's to read.
-    #[inline]
-    pub(super) fn is_closed(&self, lap: u64) -> bool {
-        self.word() == Word::new(CLOSED, lap)
     }
 
     /// `Free -> Starting` for lap `lap`.
@@ -301,6 +301,7 @@ impl Slot {
 
     /// The ring's loss count when the span began; for the harvest pass, in
     /// `Closed`.
+    #[inline]
     pub(super) fn losses(&self) -> u64 {
         self.losses.load(Ordering::Relaxed)
     }

@@ -5,7 +5,7 @@
 //! once and never freed, so a probe ends at the handle or at an empty place.
 //! At most half of the places are used, so there always is one.
 
-use crate::instrument::PackedCells;
+use crate::instrument::{PackedCells, TOO_LONG_NS};
 use crate::sync::{AtomicU64, Mutex, Ordering, array_of, const_fn, lock};
 
 /// How many kernels the table holds.
@@ -35,9 +35,6 @@ enum Probe {
 /// hash, which spreads the aligned handles that an allocator hands out.
 const FIBONACCI: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Values from here on take the wide path of the cells (see their overflow rule).
-const WIDE_NS: u64 = 1 << 37;
-
 impl<const PLACES: usize> KernelTable<PLACES> {
     const_fn! {
         /// An empty table.
@@ -58,28 +55,54 @@ impl<const PLACES: usize> KernelTable<PLACES> {
     #[inline]
     #[must_use]
     pub fn record(&self, func: u64, ns: u64) -> bool {
-        self.land(func, ns).is_some()
+        let place = self.place(func);
+        if let Some(place) = place {
+            self.add(place, 1, ns);
+        }
+        place.is_some()
     }
 
-    /// As [`record`](Self::record), and says which place the row has.
+    /// The place of the kernel's row, which it gets now if it had none; `None`:
+    /// there is none, because `func` is 0 or finds the table full.
     #[inline]
-    pub(super) fn land(&self, func: u64, ns: u64) -> Option<usize> {
-        let row = match self.probe(func) {
-            _ if func == 0 => return None,
-            Probe::Row(row) => row,
-            Probe::Empty(_) | Probe::Full => self.miss(func)?,
-        };
-        if ns < WIDE_NS {
-            self.cells.add(row, ns);
-        } else {
-            self.cells.add_wide(row, ns);
+    pub(super) fn place(&self, func: u64) -> Option<usize> {
+        let first = Self::first(func);
+        if func != 0 && self.keys[first].load(Ordering::Relaxed) == func {
+            return Some(first);
         }
-        Some(row)
+        self.place_beyond(func)
+    }
+
+    /// As `place`, of a kernel that is not at its first place.
+    #[inline(never)]
+    fn place_beyond(&self, func: u64) -> Option<usize> {
+        match self.probe(func) {
+            _ if func == 0 => None,
+            Probe::Row(row) => Some(row),
+            Probe::Empty(_) | Probe::Full => self.miss(func),
+        }
+    }
+
+    /// Adds to the row at `place` one sample of any size, or up to `ADD_MOST`
+    /// whose sum `ns` is under `TOO_LONG_NS`.
+    #[inline]
+    pub(super) fn add(&self, place: usize, samples: u64, ns: u64) {
+        if ns < TOO_LONG_NS {
+            self.cells.add_many(place, samples, ns);
+        } else {
+            self.cells.add_wide(place, ns);
+        }
+    }
+
+    /// Where the probe for a handle begins.
+    #[inline]
+    fn first(func: u64) -> usize {
+        let bits = PLACES.trailing_zeros();
+        (func.wrapping_mul(FIBONACCI) >> (64 - bits)) as usize
     }
 
     fn probe(&self, func: u64) -> Probe {
-        let bits = PLACES.trailing_zeros();
-        let first = (func.wrapping_mul(FIBONACCI) >> (64 - bits)) as usize;
+        let first = Self::first(func);
         for step in 0..PLACES {
             let place = (first + step) & (PLACES - 1);
             // Relaxed: a row's cell is in place from the start, so finding the

@@ -2,6 +2,7 @@
 //! The ring against a scripted event source: what it asks, in which order, and
 //! what it makes of every answer.
 
+mod batch;
 mod capacity;
 mod gaps;
 mod lifecycle;

@@ -23,6 +23,7 @@ pub use together::Together;
 use self::kernel::{Fold, KernelTimes};
 use self::lane::{Land, LaneSums, LaneTimes};
 use super::LANES;
+use super::sink::SpanTag;
 use crate::instrument::Counter;
 use crate::sampling::Sampling;
 use crate::sync::relaxed::{AtomicU16, AtomicU64};
@@ -101,6 +102,15 @@ impl EstimateLosses {
     }
 }
 
+/// The step and the lane of launches, in the window.
+struct At<'a> {
+    window: u64,
+    step: u64,
+    lane: usize,
+    armed: bool,
+    times: &'a LaneTimes,
+}
+
 /// A step's number as a word that is not 0.
 fn step_word(step: u64) -> u64 {
     step.wrapping_add(1)
@@ -163,41 +173,52 @@ impl<const PLACES: usize> Estimates<PLACES> {
         }
     }
 
-    /// Counts a landed launch of the kernel at `place` of the kernel table, if
-    /// it has one.
-    #[inline]
-    pub(super) fn land_kernel(
-        &self,
-        place: Option<usize>,
-        lane: usize,
-        step: Option<u64>,
-        armed: bool,
-        ns: u64,
-    ) {
-        let (Some((window, step)), Some(times), Some(covered)) = (
-            self.window_of(step),
-            self.lanes.get(lane),
-            self.covered.get(lane),
-        ) else {
+    /// Counts `count` landed launches of the kernel at `place` of the kernel
+    /// table, if it has one. They took `ns`.
+    pub(super) fn land_kernel(&self, place: Option<usize>, tag: &SpanTag, count: u64, ns: u64) {
+        let Some(at) = self.at(tag) else {
             return;
         };
+        match place.and_then(|place| self.row_for(place, at.lane)) {
+            Some(row) => self.land(row, &at, count, ns),
+            None => self.full.add(count),
+        }
+    }
+
+    /// Counts what all kernels of a lane took: its covered time.
+    pub(super) fn land_covered(&self, tag: &SpanTag, count: u64, ns: u64) {
+        if let Some(at) = self.at(tag)
+            && let Some(covered) = self.covered.get(at.lane)
+        {
+            self.land(covered, &at, count, ns);
+        }
+    }
+
+    /// Where launches of that tag count, if they do.
+    fn at(&self, tag: &SpanTag) -> Option<At<'_>> {
+        let lane = tag.lane?;
+        let times = self.lanes.get(lane)?;
+        let (window, step) = self.window_of(tag.step)?;
+        Some(At {
+            window,
+            step,
+            lane,
+            armed: tag.armed,
+            times,
+        })
+    }
+
+    fn land(&self, sums: &KernelTimes, at: &At<'_>, count: u64, ns: u64) {
         // Of launches sampled one by one the lane's time is not asked for.
-        let land = |sums: &KernelTimes| {
-            if armed {
-                sums.land(window, step, ns, |step| times.of_step(step))
-            } else {
-                sums.land(window, step, ns, |_| Some(0))
-            }
+        let fold = if at.armed {
+            sums.land(at.window, at.step, ns, |step| at.times.of_step(step))
+        } else {
+            sums.land(at.window, at.step, ns, |_| Some(0))
         };
-        let count = |sums: &KernelTimes| match land(sums) {
+        match fold {
             Fold::Counted => {}
             Fold::Unpaired => self.unpaired.add(1),
-            Fold::Missed => self.missed.add(1),
-        };
-        count(covered);
-        match place.and_then(|place| self.row_for(place, lane)) {
-            Some(row) => count(row),
-            None => self.full.add(1),
+            Fold::Missed => self.missed.add(count),
         }
     }
 
