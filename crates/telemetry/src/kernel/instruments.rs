@@ -161,8 +161,8 @@ impl KernelInstruments {
     }
 
     fn landed_kernel(&self, func: u64, span: &Landed) {
-        self.add_kernel(self.place_of(func), &span.tag, 1, span.ns);
-        self.add_kernels(&span.tag, 1, span.ns);
+        self.add_to_kernel(self.place_of(func), &span.tag, 1, span.ns);
+        self.add_to_lane(&span.tag, 1, span.ns);
         self.add_kernel_gap(span.tag, span.gap_ns);
     }
 
@@ -172,9 +172,15 @@ impl KernelInstruments {
         self.kernels.place(func)
     }
 
+    /// As [`place_of`](Self::place_of), where a first look finds it.
+    #[inline]
+    pub(super) fn first_place_of(&self, func: u64) -> Option<usize> {
+        self.kernels.first_place(func)
+    }
+
     /// Counts `count` launches of the kernel at `place`, which took `ns`: as
     /// many, and as long, as [`KernelTable::add`] takes at once.
-    pub(super) fn add_kernel(&self, place: Option<usize>, tag: &SpanTag, count: u64, ns: u64) {
+    pub(super) fn add_to_kernel(&self, place: Option<usize>, tag: &SpanTag, count: u64, ns: u64) {
         match place {
             Some(place) => self.kernels.add(place, count, ns),
             None => self.table_full.add(count),
@@ -183,24 +189,23 @@ impl KernelInstruments {
     }
 
     /// Counts `count` launches, which took `ns`, for their lane.
-    pub(super) fn add_kernels(&self, tag: &SpanTag, count: u64, ns: u64) {
+    pub(super) fn add_to_lane(&self, tag: &SpanTag, count: u64, ns: u64) {
         if let Some(kernel_ns) = tag.lane.and_then(|lane| self.lane_kernel_ns.get(lane)) {
             kernel_ns.add(ns);
         }
         self.estimates.land_covered(tag, count, ns);
     }
 
-    /// Counts the gap before a launch.
+    /// Counts the gap before a launch; one that is not known, on armed steps.
     #[inline]
     pub(super) fn add_kernel_gap(&self, tag: SpanTag, gap_ns: Option<u64>) {
-        match gap_ns {
-            None if !tag.armed => {}
-            _ => self.add_known_gap(tag.lane, gap_ns),
+        if gap_ns.is_some() || tag.armed {
+            self.add_gap_in_lane(tag.lane, gap_ns);
         }
     }
 
     #[inline(never)]
-    fn add_known_gap(&self, lane: Option<usize>, gap_ns: Option<u64>) {
+    fn add_gap_in_lane(&self, lane: Option<usize>, gap_ns: Option<u64>) {
         match (gap_ns, lane.and_then(|lane| self.kernel_gap.get(lane))) {
             (Some(gap_ns), Some(histogram)) => histogram.observe(gap_ns),
             (None, Some(_)) => self.kernel_gap_unknown.add(1),

@@ -22,7 +22,7 @@ pub(super) struct Pass {
     resume: Option<u64>,
     streams: Streams,
     previous: Previous,
-    /// Empty between passes.
+    /// Empty between passes; after a poll that panicked the next one counts it.
     batch: Batch,
     /// For each slot, where spans left open are reclaimed.
     ages: Box<[Age]>,

@@ -66,21 +66,19 @@ impl<const PLACES: usize> KernelTable<PLACES> {
     /// there is none, because `func` is 0 or finds the table full.
     #[inline]
     pub(super) fn place(&self, func: u64) -> Option<usize> {
-        let first = Self::first(func);
-        if func != 0 && self.keys[first].load(Ordering::Relaxed) == func {
-            return Some(first);
-        }
-        self.place_beyond(func)
-    }
-
-    /// As `place`, of a kernel that is not at its first place.
-    #[inline(never)]
-    fn place_beyond(&self, func: u64) -> Option<usize> {
         match self.probe(func) {
             _ if func == 0 => None,
             Probe::Row(row) => Some(row),
             Probe::Empty(_) | Probe::Full => self.miss(func),
         }
+    }
+
+    /// The place of the kernel's row, if it is where a probe begins: most are.
+    #[inline]
+    pub(super) fn first_place(&self, func: u64) -> Option<usize> {
+        let first = Self::first(func);
+        let found = self.keys[first].load(Ordering::Relaxed) == func && func != 0;
+        found.then_some(first)
     }
 
     /// Adds to the row at `place` one sample of any size, or up to `ADD_MOST`
