@@ -212,6 +212,7 @@ impl<E: EventOps> SpanRing<E> {
 
     /// The next turn, for a span on a stream that admits it. Apart from
     /// `begin_into`, so that key and tag are packed where they are known.
+    #[inline(never)]
     fn take<S: SpanSink + ?Sized>(
         &self,
         packed: Packed,
