@@ -8,6 +8,7 @@ use crate::app::{App, stream_ref};
 use crate::events::{Done, SPAN_NS, Waiting};
 use crate::naive::NaiveRing;
 use crate::spans::{Spans, armed_ring, fill_armed, kernel};
+use metrale_gpu_runtime::timing::FuncRef;
 use metrale_telemetry::instrument::NanosHistogram;
 use metrale_telemetry::kernel::{KernelInstruments, LANE_DECODE, SpanKey, SpanRing};
 use metrale_telemetry::{Level, Telemetry, TelemetryConfig};
@@ -69,6 +70,8 @@ pub const PATHS: &[Path] = &[
         step_begin(n, Level::Kernel)
     }),
     path("lane_off", 10_000, lane_off),
+    path("launch_off", 10_000, |n| launch(n, Level::Off)),
+    path("launch_unarmed", 10_000, |n| launch(n, Level::Kernel)),
     path("naive_begin_end", 10_000, begin_end::<NaiveRing<Done>>),
     Path {
         minus: Some("naive_begin_end"),
@@ -219,6 +222,22 @@ fn lane_off(n: u64) {
         drop(black_box(step.lane(0, stream_ref(app.streams[0]))));
     }
     assert_eq!(recorder.lane_ledger().attempts, 0);
+}
+
+/// A launch guard on a step that is not armed.
+fn launch(n: u64, level: Level) {
+    let app = App::new(1);
+    let recorder = app.recorder(level, 64);
+    let step = std::iter::repeat_with(|| recorder.step())
+        .take(64)
+        .find(|step| !step.armed())
+        .expect("one step in 64 is armed");
+    let lane = step.lane(0, stream_ref(app.streams[0]));
+    let spin = FuncRef::from_raw(app.spin);
+    for _ in 0..n {
+        drop(black_box(lane.launch(spin)));
+    }
+    assert_eq!(recorder.kernel_ledger().attempts, 0);
 }
 
 #[cfg(test)]

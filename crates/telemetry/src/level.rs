@@ -33,6 +33,7 @@ impl Level {
         }
     }
 
+    #[inline]
     pub(crate) const fn from_u8(value: u8) -> Self {
         match value {
             0 => Level::Off,

@@ -54,6 +54,7 @@ impl Sampling {
         self == Sampling::Spread && is_chosen(launch, every, seed)
     }
 
+    #[inline]
     pub(crate) const fn from_u8(value: u8) -> Self {
         match value {
             1 => Sampling::EveryNth,

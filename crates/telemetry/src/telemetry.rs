@@ -171,6 +171,7 @@ impl Telemetry {
 
     /// How much is measured now.
     #[must_use]
+    #[inline]
     pub fn level(&self) -> Level {
         Level::from_u8(self.level.load(Ordering::Relaxed))
     }
@@ -203,6 +204,7 @@ impl Telemetry {
 
     /// Whether launches are sampled one by one now ([`Sampling::Spread`]).
     #[must_use]
+    #[inline]
     pub fn spreads(&self) -> bool {
         self.level() == Level::Kernel
             && Sampling::from_u8(self.sampling.load(Ordering::Relaxed)) == Sampling::Spread
@@ -290,6 +292,7 @@ impl Telemetry {
 
     /// Where spans land.
     #[must_use]
+    #[inline]
     pub fn instruments(&self) -> &KernelInstruments {
         &self.instruments
     }

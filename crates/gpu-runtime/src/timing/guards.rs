@@ -83,6 +83,7 @@ impl<'r> StepGuard<'r> {
 }
 
 impl Drop for StepGuard<'_> {
+    #[inline]
     fn drop(&mut self) {
         if let Some(took_ns) = self.shared.since(self.began_ns) {
             self.shared.telemetry.host().step_wall.observe(took_ns);
@@ -152,6 +153,7 @@ impl<'a> LaneGuard<'a> {
         self.begin(kernel.into(), stream.into())
     }
 
+    #[inline]
     fn begin<'b>(&'b self, kernel: KernelRef<'_>, stream: StreamRef<'b>) -> LaunchGuard<'b> {
         let count = if kernel.is_graph() {
             &self.graphs
@@ -176,6 +178,7 @@ impl<'a> LaneGuard<'a> {
 }
 
 impl Drop for LaneGuard<'_> {
+    #[inline]
     fn drop(&mut self) {
         let took_ns = self.shared.since(self.began_ns);
         if let Some(token) = self.token {
@@ -223,6 +226,7 @@ impl LaunchGuard<'_> {
 }
 
 impl Drop for LaunchGuard<'_> {
+    #[inline]
     fn drop(&mut self) {
         if let Some(token) = self.token {
             self.shared.end(KERNEL, token, self.stream);

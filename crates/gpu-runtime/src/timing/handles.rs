@@ -114,12 +114,14 @@ impl KernelRef<'_> {
         self.is_loaded
     }
 
+    #[inline]
     pub(super) const fn is_graph(self) -> bool {
         self.is_graph
     }
 }
 
 impl From<FuncRef> for KernelRef<'_> {
+    #[inline]
     fn from(function: FuncRef) -> Self {
         Self {
             handle: function.0,

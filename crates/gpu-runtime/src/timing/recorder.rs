@@ -24,6 +24,7 @@ use std::sync::Arc;
 const LANE: SpanKey = SpanKey::Lane(0);
 pub(super) const KERNEL: SpanKey = SpanKey::Kernel(0);
 
+#[inline]
 pub(super) fn tag(step: Step, lane: usize) -> SpanTag {
     SpanTag {
         armed: step.armed,
@@ -294,12 +295,14 @@ impl Shared {
     }
 
     /// Whether nothing is to be measured.
+    #[inline]
     pub(super) fn is_off(&self) -> bool {
         self.telemetry.level() == Level::Off
     }
 
     /// Host nanoseconds since `began_ns`, if there was a begin and the level is
     /// not `Off` now.
+    #[inline]
     pub(super) fn since(&self, began_ns: Option<u64>) -> Option<u64> {
         let began_ns = began_ns.filter(|_| !self.is_off())?;
         Some(self.telemetry.now_ns().saturating_sub(began_ns))
@@ -318,6 +321,7 @@ impl Shared {
         }
     }
 
+    #[inline]
     pub(super) fn begin(
         &self,
         key: SpanKey,
@@ -327,6 +331,12 @@ impl Shared {
         if self.telemetry.level() != Level::Kernel {
             return None;
         }
+        self.begin_span(key, tag, stream)
+    }
+
+    /// Apart from [`begin`](Self::begin), which below level `Kernel` is one load
+    /// in its caller.
+    fn begin_span(&self, key: SpanKey, tag: SpanTag, stream: StreamRef<'_>) -> Option<SpanToken> {
         let stream = stream.handle_in(self.context);
         self.ring(key)
             .begin_into(key, tag, stream, self.telemetry.instruments())
