@@ -10,7 +10,7 @@ use super::batch::Batch;
 use super::gaps::{Gaps, Last, Previous};
 use super::ops::{EventOps, SpanPoll};
 use super::ring::SpanRing;
-use super::sink::{Landing, Packed};
+use super::sink::Landing;
 use super::slot::{Slot, State, Transition, Word};
 use super::streams::{Streams, Turn};
 use crate::sync::{Ordering, try_lock};
@@ -268,7 +268,16 @@ impl<E: EventOps, L: Landing> Visitor<'_, E, L> {
         let packed = slot.filed();
         let gap_ns = match self.gaps {
             Gaps::Off => None,
-            rule => self.gap(rule, index, slot, word, packed),
+            rule => {
+                let span = Last {
+                    stream: slot.stream(),
+                    packed,
+                    losses: slot.losses(),
+                    slot: index,
+                    lap: word.lap(),
+                };
+                self.gap(rule, span)
+            }
         };
         let batch = &mut self.pass.batch;
         self.landing.landed(batch, packed, ns, gap_ns);
@@ -279,26 +288,12 @@ impl<E: EventOps, L: Landing> Visitor<'_, E, L> {
         passed.landed.store(self.landed, Ordering::Relaxed);
     }
 
-    /// From the end of the span before on this stream, if that still has its
-    /// events.
-    fn gap(
-        &mut self,
-        rule: Gaps,
-        index: usize,
-        slot: &Slot,
-        word: Word,
-        packed: Packed,
-    ) -> Option<u64> {
-        let span = Last {
-            stream: slot.stream(),
-            packed,
-            losses: slot.losses(),
-            slot: index,
-            lap: word.lap(),
-        };
+    /// From the end of the span before on the stream of `span`, if that still has
+    /// its events.
+    fn gap(&mut self, rule: Gaps, span: Last) -> Option<u64> {
         let before = self.pass.previous.follow(rule, span)?;
         let slot = &self.ring.slots[before.slot];
-        slot.while_landed(before.lap, || self.ring.ops.gap(before.slot, index))
+        slot.while_landed(before.lap, || self.ring.ops.gap(before.slot, span.slot))
     }
 }
 
