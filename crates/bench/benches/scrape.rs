@@ -47,17 +47,24 @@ fn page(registry: &Registry) -> String {
     page
 }
 
+/// The samples of a page, a line each.
+fn samples(page: &str) -> impl Iterator<Item = &str> {
+    page.lines().filter(|line| !line.starts_with('#'))
+}
+
 /// As many histograms, of as many buckets, and as many counters as in `page`.
 fn plain(page: &str) -> Registry {
-    let samples = || page.lines().filter(|line| !line.starts_with('#'));
-    let infinite = samples().filter(|line| line.contains("le=\"+Inf\""));
-    let of_histograms = samples().filter(|line| {
+    let infinite = samples(page).filter(|line| line.contains("le=\"+Inf\""));
+    let of_histograms = samples(page).filter(|line| {
         let name = line.split(['{', ' ']).next().unwrap_or(line);
         ["_bucket", "_sum", "_count"]
             .iter()
             .any(|end| name.ends_with(end))
     });
-    let (histograms, counters) = (infinite.count(), samples().count() - of_histograms.count());
+    let (histograms, counters) = (
+        infinite.count(),
+        samples(page).count() - of_histograms.count(),
+    );
     type Labels = Vec<(String, String)>;
     let label = |nth: usize| vec![("gpu".to_owned(), format!("GPU {nth}"))];
     // The last of our bounds is infinity, which that histogram adds by itself.
@@ -83,13 +90,8 @@ fn scrape(criterion: &mut Criterion) {
     let telemetry = used();
     let ours = registry_of(telemetry);
     let other = plain(&page(&ours));
-    let lines = |registry| {
-        page(registry)
-            .lines()
-            .filter(|it| !it.starts_with('#'))
-            .count()
-    };
-    assert_eq!(lines(&ours), lines(&other));
+    let count = |registry| samples(&page(registry)).count();
+    assert_eq!(count(&ours), count(&other));
 
     let id = BenchmarkId::new("metrale", "a GPU's telemetry");
     let mut group = criterion.benchmark_group("snapshot");

@@ -7,7 +7,7 @@
 use crate::app::{App, stream_ref};
 use crate::events::{Done, SPAN_NS, Waiting};
 use crate::naive::NaiveRing;
-use crate::spans::{Spans, armed_ring, fill_armed, kernel};
+use crate::spans::{Spans, armed_ring, fill_armed, handle, kernel};
 use metrale_gpu_runtime::timing::FuncRef;
 use metrale_telemetry::instrument::NanosHistogram;
 use metrale_telemetry::kernel::{KernelInstruments, LANE_DECODE, SpanKey, SpanRing};
@@ -173,10 +173,10 @@ pub fn durations() -> [u64; 256] {
     })
 }
 
-/// Function handles as an allocator hands them out; the same each time.
+/// The first function handles.
 #[must_use]
 pub fn handles() -> [u64; 64] {
-    std::array::from_fn(|at| 0x7f00_1234_0000 + at as u64 * 0x1c0)
+    std::array::from_fn(handle)
 }
 
 fn observe(n: u64) {

@@ -78,7 +78,13 @@ pub const KERNELS: usize = 32;
 /// The kernel of the `nth` span: no two after each other are of the same one.
 #[must_use]
 pub const fn kernel(nth: usize) -> u64 {
-    0x7f00_1234_5680 + (nth % KERNELS) as u64 * 0x1c0
+    handle(nth % KERNELS)
+}
+
+/// The `nth` function handle, as an allocator hands them out.
+#[must_use]
+pub const fn handle(nth: usize) -> u64 {
+    0x7f00_1234_0000 + nth as u64 * 0x1c0
 }
 
 impl<E: EventOps> Spans<E> for SpanRing<E> {
