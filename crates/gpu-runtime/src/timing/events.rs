@@ -5,6 +5,7 @@
 //! is made or destroyed until it is closed. A pool that is dropped leaks them:
 //! destroying can block, and the context may be gone.
 
+use super::anchors::Anchors;
 use super::elapsed::nanoseconds;
 use super::error::InstallError;
 use super::handles::FOREIGN;
@@ -14,7 +15,7 @@ use metrale_gpu_sys::cuda::{
     Api, CAPTURE_MODE_RELAXED, CAPTURE_STATUS_NONE, CUcontext, CUevent, CUstream, Driver,
     EVENT_DEFAULT, Status,
 };
-use metrale_telemetry::kernel::{Edge, EventOps, SpanPoll};
+use metrale_telemetry::kernel::{Edge, EventOps, Place, SpanPoll};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -45,6 +46,7 @@ pub struct CudaEvents {
     driver: Arc<Driver>,
     context: u64,
     pairs: Box<[Pair]>,
+    anchors: Arc<Anchors>,
     pub(super) watch: Arc<Watch>,
     refuse_legacy: bool,
     pass: Bracket,
@@ -79,27 +81,12 @@ impl CudaEvents {
         driver: Arc<Driver>,
         context: u64,
         slots: usize,
+        anchors: Arc<Anchors>,
         watch: Arc<Watch>,
         refuse_legacy: bool,
     ) -> Result<Self, InstallError> {
-        let mut events: Vec<usize> = Vec::with_capacity(2 * slots);
-        while events.len() < 2 * slots {
-            let mut event: CUevent = std::ptr::null_mut();
-            // SAFETY: the pointer is to a live handle; a context is current.
-            let status = unsafe { (driver.api().event_create)(&raw mut event, EVENT_DEFAULT) };
-            if let Err(status) = status.ok() {
-                for &event in &events {
-                    // SAFETY: made above, and never recorded.
-                    let _ = unsafe { (driver.api().event_destroy)(event as CUevent) };
-                }
-                return Err(InstallError::Events {
-                    asked: 2 * slots,
-                    made: events.len(),
-                    status,
-                });
-            }
-            events.push(event as usize);
-        }
+        // SAFETY: promised by the caller.
+        let events = unsafe { make_events(&driver, 2 * slots) }?;
         let pairs = events.chunks_exact(2).map(|pair| Pair {
             start: pair[0],
             end: pair[1],
@@ -107,6 +94,7 @@ impl CudaEvents {
         Ok(Self {
             context,
             pairs: pairs.collect(),
+            anchors,
             watch,
             refuse_legacy,
             pass: Bracket::none(),
@@ -121,6 +109,7 @@ impl CudaEvents {
             driver: Arc::clone(&self.driver),
             context: self.context,
             pairs: self.pairs.iter().take(pairs).copied().collect(),
+            anchors: Arc::clone(&self.anchors),
             watch,
             refuse_legacy: self.refuse_legacy,
             pass: Bracket::none(),
@@ -139,10 +128,8 @@ impl CudaEvents {
     /// pool any more.
     pub(super) unsafe fn destroy(&self) {
         for pair in &self.pairs {
-            for event in [pair.start(), pair.end()] {
-                // SAFETY: made in `new`, and destroyed here only.
-                let _ = unsafe { (self.api().event_destroy)(event) };
-            }
+            // SAFETY: promised by the caller.
+            unsafe { destroy_events(&self.driver, &[pair.start, pair.end]) };
         }
     }
 
@@ -185,9 +172,19 @@ impl CudaEvents {
         verdict
     }
 
-    fn query(&self, pair: Pair) -> Status {
-        // SAFETY: an event of this pool; pools outlive their use.
-        unsafe { (self.api().event_query)(pair.end()) }
+    /// Asks about an event of the recorder; what the answer means.
+    pub(super) fn query_event(&self, event: CUevent) -> Verdict {
+        // SAFETY: an event of the recorder; pools outlive their use.
+        self.note(unsafe { (self.api().event_query)(event) })
+    }
+
+    /// Milliseconds between two events of the recorder, and what the answer
+    /// means for the pass.
+    pub(super) fn elapsed_since(&self, start: CUevent, end: CUevent) -> (Verdict, f32) {
+        let (status, milliseconds) = self.elapsed(start, end);
+        let verdict = self.note(status);
+        let _ = self.unread(verdict);
+        (verdict, milliseconds)
     }
 
     fn elapsed(&self, start: CUevent, end: CUevent) -> (Status, f32) {
@@ -223,7 +220,7 @@ impl CudaEvents {
             return SpanPoll::Failed;
         };
         if first {
-            let asked = self.note(self.query(pair));
+            let asked = self.query_event(pair.end());
             if asked != Verdict::Done {
                 return self.unread(asked);
             }
@@ -324,6 +321,7 @@ impl EventOps for CudaEvents {
                 pass.outer_mode.store(outer, Ordering::Relaxed);
                 pass.since_ns.store(now, Ordering::Relaxed);
                 pass.halted.store(false, Ordering::Relaxed);
+                self.anchors.pass_begin();
                 true
             }
             Err(status) => {
@@ -356,10 +354,8 @@ impl EventOps for CudaEvents {
             return None;
         }
         let (prev, next) = (self.pairs.get(prev)?, self.pairs.get(slot)?);
-        let (status, milliseconds) = self.elapsed(prev.end(), next.start());
-        let asked = self.note(status);
-        if asked != Verdict::Done {
-            let _ = self.unread(asked);
+        let (verdict, milliseconds) = self.elapsed_since(prev.end(), next.start());
+        if verdict != Verdict::Done {
             return None;
         }
         let gap = nanoseconds(milliseconds);
@@ -367,6 +363,57 @@ impl EventOps for CudaEvents {
             self.watch.invalid_times.add(1);
         }
         gap
+    }
+
+    fn place(&self, track: u32, slot: usize) -> Place {
+        if self.watch.is_silent() {
+            return Place::Unknown;
+        }
+        if self.pass.halted.load(Ordering::Relaxed) {
+            return Place::Pending;
+        }
+        match self.pairs.get(slot) {
+            Some(pair) => self.anchors.place(track, pair.start(), self),
+            None => Place::Unknown,
+        }
+    }
+}
+
+/// Makes events in the current context.
+///
+/// # Safety
+/// A live context of `driver` is current on this thread.
+pub(super) unsafe fn make_events(
+    driver: &Driver,
+    count: usize,
+) -> Result<Vec<usize>, InstallError> {
+    let mut events: Vec<usize> = Vec::with_capacity(count);
+    while events.len() < count {
+        let mut event: CUevent = std::ptr::null_mut();
+        // SAFETY: the pointer is to a live handle; a context is current.
+        let status = unsafe { (driver.api().event_create)(&raw mut event, EVENT_DEFAULT) };
+        if let Err(status) = status.ok() {
+            // SAFETY: made above, and never recorded; the context is current.
+            unsafe { destroy_events(driver, &events) };
+            return Err(InstallError::Events {
+                asked: count,
+                made: events.len(),
+                status,
+            });
+        }
+        events.push(event as usize);
+    }
+    Ok(events)
+}
+
+/// Destroys events.
+///
+/// # Safety
+/// They are live events of the current context, and nobody uses them any more.
+pub(super) unsafe fn destroy_events(driver: &Driver, events: &[usize]) {
+    for &event in events {
+        // SAFETY: promised by the caller.
+        let _ = unsafe { (driver.api().event_destroy)(event as CUevent) };
     }
 }
 

@@ -35,16 +35,16 @@ pub struct Health {
 impl From<Health> for RecorderHealth {
     fn from(health: Health) -> Self {
         let interval = health.harvest_interval.as_nanos();
-        Self {
-            quarantined: health.quarantined.map(|status| status.0),
-            polls_refused: health.polls_refused,
-            slow_polls: health.slow_polls,
-            polling_stops: health.polling_stops,
-            harvests_skipped: health.harvests_skipped,
-            harvest_interval_ns: u64::try_from(interval).unwrap_or(u64::MAX),
-            invalid_times: health.invalid_times,
-            names_lost: health.names_lost,
-        }
+        let mut record = Self::default();
+        record.quarantined = health.quarantined.map(|status| status.0);
+        record.polls_refused = health.polls_refused;
+        record.slow_polls = health.slow_polls;
+        record.polling_stops = health.polling_stops;
+        record.harvests_skipped = health.harvests_skipped;
+        record.harvest_interval_ns = u64::try_from(interval).unwrap_or(u64::MAX);
+        record.invalid_times = health.invalid_times;
+        record.names_lost = health.names_lost;
+        record
     }
 }
 

@@ -2,6 +2,7 @@
 //! How a recorder is made: the configuration is checked, the events are made
 //! in the context, and what was made is taken back where something fails.
 
+use super::anchors::Anchors;
 use super::config::RecorderConfig;
 use super::error::InstallError;
 use super::events::CudaEvents;
@@ -14,9 +15,9 @@ use super::recorder::{Recorder, Shared};
 use super::{floor, gpu};
 use metrale_gpu_sys::cuda::{CUcontext, Driver};
 use metrale_telemetry::Telemetry;
-use metrale_telemetry::kernel::{Gaps, SpanRing};
+use metrale_telemetry::kernel::SpanRing;
 use metrale_telemetry::snapshot::Source;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 /// A recorder whose configuration is checked.
 pub(super) struct Making {
@@ -31,11 +32,14 @@ pub(super) struct Making {
 /// What is made, and found, while the context is current.
 struct Made {
     watch: Arc<Watch>,
+    anchors: Arc<Anchors>,
     lanes: CudaEvents,
     kernels: CudaEvents,
     context_id: Option<u64>,
     gpu: Gpu,
 }
+
+type Pools = (Arc<Watch>, Arc<Anchors>, CudaEvents, CudaEvents);
 
 impl Making {
     pub(super) fn new(
@@ -73,6 +77,7 @@ impl Making {
         pop(&self.driver);
         let Made {
             watch,
+            anchors,
             lanes,
             kernels,
             context_id,
@@ -96,10 +101,10 @@ impl Making {
             context,
             context_id,
             watch,
-            lanes: ring(lanes, config.lane_slots).gaps(Gaps::EverySpan).build(),
-            kernels: ring(kernels, config.kernel_slots)
-                .gaps(Gaps::WithinStep)
-                .build(),
+            anchors,
+            lanes: ring(lanes, config.lane_slots).gaps().build(),
+            kernels: ring(kernels, config.kernel_slots).build(),
+            fold: Mutex::default(),
             names: Names::new(),
             label: config.label,
             gpu,
@@ -128,7 +133,7 @@ impl Making {
     /// The context is live and current on this thread.
     unsafe fn in_context(&mut self) -> Result<Made, InstallError> {
         // SAFETY: promised by the caller.
-        let (watch, lanes, kernels) = unsafe { self.pools() }?;
+        let (watch, anchors, lanes, kernels) = unsafe { self.pools() }?;
         let context_id = context_id(&self.driver, self.context);
         let mut gpu = gpu::of_current_context(&self.driver);
         if let Some(given) = self.config.gpu.take() {
@@ -142,6 +147,7 @@ impl Making {
         }
         Ok(Made {
             watch,
+            anchors,
             lanes,
             kernels,
             context_id,
@@ -151,7 +157,7 @@ impl Making {
 
     /// # Safety
     /// The context is live and current on this thread.
-    unsafe fn pools(&self) -> Result<(Arc<Watch>, CudaEvents, CudaEvents), InstallError> {
+    unsafe fn pools(&self) -> Result<Pools, InstallError> {
         let interval = match self.config.harvest {
             Harvest::OwnThread(interval) => interval,
             Harvest::Explicit => DEFAULT_INTERVAL,
@@ -159,17 +165,29 @@ impl Making {
         let full_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
         let watch = Arc::new(Watch::new(Pace::new(self.config.clock, full_ns)));
         let refuse_legacy = self.config.refuse_legacy_streams;
+        // SAFETY: promised by the caller.
+        let anchors = Arc::new(unsafe { Anchors::new(Arc::clone(&self.driver)) }?);
         let pool = |slots| {
             let (driver, watch) = (Arc::clone(&self.driver), Arc::clone(&watch));
+            let anchors = Arc::clone(&anchors);
             // SAFETY: promised by the caller.
-            unsafe { CudaEvents::new(driver, self.context, slots, watch, refuse_legacy) }
+            unsafe { CudaEvents::new(driver, self.context, slots, anchors, watch, refuse_legacy) }
         };
-        let lanes = pool(self.config.lane_slots)?;
+        let lanes = match pool(self.config.lane_slots) {
+            Ok(lanes) => lanes,
+            Err(error) => {
+                // SAFETY: the context is current, and nobody has them yet.
+                unsafe { anchors.destroy() };
+                return Err(error);
+            }
+        };
         match pool(self.config.kernel_slots) {
-            Ok(kernels) => Ok((watch, lanes, kernels)),
+            Ok(kernels) => Ok((watch, anchors, lanes, kernels)),
             Err(error) => {
                 // SAFETY: the context is current, and nobody has the pool yet.
                 unsafe { lanes.destroy() };
+                // SAFETY: the same.
+                unsafe { anchors.destroy() };
                 Err(error)
             }
         }

@@ -5,6 +5,7 @@
 //! A recorder belongs to one context. A process with several GPUs has one for
 //! each, with a label of its own.
 
+mod anchors;
 mod config;
 mod demangle;
 mod elapsed;

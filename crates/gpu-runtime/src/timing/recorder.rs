@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The recorder: two rings over one context, and who harvests them.
 
+use super::anchors::Anchors;
 use super::config::RecorderConfig;
 use super::error::InstallError;
 use super::events::CudaEvents;
@@ -14,24 +15,17 @@ use super::making::{Making, context_id, pop, push};
 use super::names::Names;
 use super::verdict::{Verdict, verdict};
 use metrale_gpu_sys::cuda::Driver;
-use metrale_telemetry::kernel::{Ledger, SpanKey, SpanRing, SpanTag, SpanToken};
+use metrale_telemetry::kernel::{
+    EventOps, Fold, LANES, Ledger, NotBegun, NotEnded, SpanKey, SpanRing, SpanTag, SpanToken, StepId,
+};
 use metrale_telemetry::snapshot::Source;
 use metrale_telemetry::{Level, Step, Telemetry};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 /// Any key of a ring names that ring.
 const LANE: SpanKey = SpanKey::Lane(0);
 pub(super) const KERNEL: SpanKey = SpanKey::Kernel(0);
-
-#[inline]
-pub(super) fn tag(step: Step, lane: usize) -> SpanTag {
-    SpanTag {
-        armed: step.armed,
-        lane: Some(lane),
-        step: step.number,
-    }
-}
 
 /// What the recorder and its harvest thread share.
 pub(super) struct Shared {
@@ -42,6 +36,8 @@ pub(super) struct Shared {
     /// driver can.
     pub(super) context_id: Option<u64>,
     pub(super) watch: Arc<Watch>,
+    pub(super) anchors: Arc<Anchors>,
+    pub(super) fold: Mutex<Fold>,
     pub(super) lanes: SpanRing<CudaEvents>,
     pub(super) kernels: SpanRing<CudaEvents>,
     pub(super) names: Names,
@@ -111,8 +107,7 @@ impl Recorder {
         lane: usize,
         stream: impl Into<StreamRef<'a>>,
     ) -> Option<SpanToken> {
-        self.shared
-            .begin(SpanKey::Lane(lane), tag(step, lane), stream.into())
+        self.shared.begin_lane(step, lane, stream.into())
     }
 
     /// Ends a lane on `stream`. A token that names no open lane is counted.
@@ -144,11 +139,10 @@ impl Recorder {
         let graphs = u64::from(kernel.is_graph());
         self.shared.telemetry.host().launched(1 - graphs, graphs);
         let telemetry = self.shared.telemetry;
-        if step.armed
-            || (step.number.is_some() && telemetry.spreads() && telemetry.samples_launch())
+        if step.is_armed()
+            || (step.number().is_some() && telemetry.spreads() && telemetry.sample_launch())
         {
-            let tag = tag(step, lane);
-            self.shared.begin_launch(kernel, tag, stream.into())
+            self.shared.begin_launch(kernel, step, lane, stream.into())
         } else {
             None
         }
@@ -162,6 +156,13 @@ impl Recorder {
     /// Gives up a launch that failed.
     pub fn cancel_launch(&self, token: SpanToken) {
         self.shared.cancel(KERNEL, token);
+    }
+
+    /// Ends a step that has no guard: spans that begin in it from here on are
+    /// none of it. An armed step is laid out in time once it is over, at the
+    /// latest when four later ones were begun.
+    pub fn end_step(&self, step: Step) {
+        self.shared.end_step(step);
     }
 
     /// Lands what the GPU has finished, and returns how many spans that were.
@@ -239,6 +240,8 @@ impl Recorder {
             return;
         }
         if context_id(&shared.driver, shared.context) == shared.context_id {
+            // SAFETY: as for the pools, below.
+            unsafe { shared.anchors.destroy() };
             for ring in [&shared.lanes, &shared.kernels] {
                 // SAFETY: the context was just made current; guards borrow the
                 // recorder, and its thread has ended: nobody uses the pool.
@@ -261,6 +264,7 @@ impl Recorder {
             return false;
         }
         let is_alone = harvester.is_none_or(Harvester::stop);
+        self.shared.give_up_steps();
         let source: Arc<dyn Source> = Arc::<Shared>::clone(&self.shared);
         self.shared.telemetry.detach(&source);
         is_alone
@@ -276,7 +280,9 @@ impl Drop for Recorder {
 
 impl Shared {
     pub(super) fn harvest(&self) -> usize {
-        if self.is_off() && self.lanes.is_idle() && self.kernels.is_idle() {
+        let is_idle =
+            self.lanes.is_idle() && self.kernels.is_idle() && self.anchors.table.is_idle();
+        if self.is_off() && is_idle {
             return 0;
         }
         let round = self.watch.pace.begin_round();
@@ -284,14 +290,40 @@ impl Shared {
         if round.is_none() && !self.watch.is_silent() {
             return 0;
         }
-        let instruments = self.telemetry.instruments();
-        let landed = self.lanes.harvest(instruments) + self.kernels.harvest(instruments);
+        let landed = self.pass();
         if let Some(round) = round {
             self.watch.pace.end_round(&round);
         }
         let name_of = |row| self.names.of_row(row).map(|name| name.text);
         self.telemetry.promote_kernels(name_of, kernel_label);
         landed
+    }
+
+    fn pass(&self) -> usize {
+        // Another harvest of this recorder is on its way.
+        let Some(mut fold) = try_lock(&self.fold) else {
+            return 0;
+        };
+        let mut folding = fold.harvest(&self.anchors.table, self.telemetry.instruments());
+        let lanes = self.lanes.harvest_with(|span| folding.take(span));
+        let kernels = self.kernels.harvest_with(|span| folding.take(span));
+        let floor = self.telemetry.floor();
+        folding.finish(self.telemetry.newest_track(), floor.pair_ns);
+        lanes + kernels
+    }
+
+    /// Folds the steps that still wait, as incomplete: the recorder is over.
+    fn give_up_steps(&self) {
+        if let Some(mut fold) = try_lock(&self.fold) {
+            let folding = fold.harvest(&self.anchors.table, self.telemetry.instruments());
+            folding.give_up();
+        }
+    }
+
+    pub(super) fn end_step(&self, step: Step) {
+        if let Some(track) = step.track() {
+            self.anchors.table.close(track);
+        }
     }
 
     /// Whether nothing is to be measured.
@@ -322,52 +354,101 @@ impl Shared {
     }
 
     #[inline]
-    pub(super) fn begin(
+    pub(super) fn begin_lane(
         &self,
-        key: SpanKey,
-        tag: SpanTag,
+        step: Step,
+        lane: usize,
         stream: StreamRef<'_>,
     ) -> Option<SpanToken> {
         if self.telemetry.level() != Level::Kernel {
             return None;
         }
-        self.begin_span(key, tag, stream)
+        if lane >= LANES.len() {
+            self.lanes.refuse();
+            return None;
+        }
+        self.begin(SpanKey::Lane(lane), step, lane, stream)
     }
 
-    /// Apart from [`begin`](Self::begin), which below level `Kernel` is one load
-    /// in its caller.
-    fn begin_span(&self, key: SpanKey, tag: SpanTag, stream: StreamRef<'_>) -> Option<SpanToken> {
-        let stream = stream.handle_in(self.context);
-        self.ring(key)
-            .begin_into(key, tag, stream, self.telemetry.instruments())
-    }
-
-    /// As [`begin`](Self::begin), for a launch that was chosen to be timed.
+    /// Begins a launch that was chosen to be timed.
     pub(super) fn begin_launch(
         &self,
         kernel: KernelRef<'_>,
-        tag: SpanTag,
+        step: Step,
+        lane: usize,
         stream: StreamRef<'_>,
     ) -> Option<SpanToken> {
         if self.telemetry.level() != Level::Kernel {
             return None;
         }
-        self.telemetry.launch_sampled();
+        self.telemetry.count_sampled_launch();
+        if lane >= LANES.len() {
+            self.kernels.refuse();
+            return None;
+        }
         let row = match self.names.row(kernel) {
             Some(row) => row,
             None => self.meet(kernel, stream)?,
         };
-        self.begin(SpanKey::Kernel(row), tag, stream)
+        self.begin(SpanKey::Kernel(row), step, lane, stream)
+    }
+
+    /// Apart from its callers, which below level `Kernel` are one load.
+    #[inline(never)]
+    fn begin(
+        &self,
+        key: SpanKey,
+        step: Step,
+        lane: usize,
+        stream: StreamRef<'_>,
+    ) -> Option<SpanToken> {
+        let stream = stream.handle_in(self.context);
+        let ring = self.ring(key);
+        let tag = |id| SpanTag {
+            lane: Some(lane),
+            armed: step.is_armed(),
+            step: id,
+        };
+        let begun = if step.track().is_none() {
+            ring.begin_tagged(key, tag(step.id()), stream)
+        } else if ring.ops().admits(stream) {
+            let id = self.anchors.enter(step, ring.ops(), stream);
+            let begun = ring.begin_admitted(key, tag(id), stream);
+            if begun.is_err() {
+                self.lose(id);
+            }
+            begun
+        } else {
+            ring.refuse();
+            self.anchors.miss(step);
+            Err(NotBegun::Refused)
+        };
+        begun
+            .inspect_err(|why| self.telemetry.instruments().count_not_begun(*why))
+            .ok()
     }
 
     pub(super) fn end(&self, key: SpanKey, token: SpanToken, stream: StreamRef<'_>) {
         let stream = stream.handle_in(self.context);
-        self.ring(key)
-            .end(token, stream, self.telemetry.instruments());
+        if let Err(NotEnded::Failed(tag)) = self.ring(key).end_span(token, stream) {
+            self.telemetry.instruments().span_failures.add(1);
+            self.lose(tag.step);
+        }
     }
 
     pub(super) fn cancel(&self, key: SpanKey, token: SpanToken) {
-        self.ring(key).cancel(token);
+        if let Some(tag) = self.ring(key).cancel(token)
+            && let StepId::Track(track) = tag.step
+        {
+            self.anchors.table.withdraw(track);
+        }
+    }
+
+    #[cold]
+    fn lose(&self, step: StepId) {
+        if let StepId::Track(track) = step {
+            self.anchors.table.lose(track);
+        }
     }
 
     fn ring(&self, key: SpanKey) -> &SpanRing<CudaEvents> {
@@ -375,6 +456,15 @@ impl Shared {
             SpanKey::Lane(_) => &self.lanes,
             SpanKey::Kernel(_) => &self.kernels,
         }
+    }
+}
+
+/// A lock whose holder left its data usable at each step, if nobody has it.
+fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
     }
 }
 

@@ -55,10 +55,7 @@ fn two() -> (App, Gpu, Gpu) {
     (app, first, second)
 }
 
-const STEP: Step = Step {
-    number: Some(0),
-    armed: false,
-};
+const STEP: Step = Step::numbered(0);
 
 #[test]
 fn each_gpu_has_its_recorder() {
@@ -98,10 +95,7 @@ fn a_stream_of_another_gpu_is_refused_without_a_call() {
     let before = all_calls();
     let begun = first.recorder.begin_lane(STEP, LANE_DECODE, second.known());
     assert_eq!(begun, None);
-    let armed = Step {
-        armed: true,
-        ..STEP
-    };
+    let armed = Step::armed(0, 0);
     let begun = first
         .recorder
         .begin_launch(armed, LANE_DECODE, func(7), second.known());

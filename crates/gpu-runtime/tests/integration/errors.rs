@@ -156,10 +156,7 @@ fn a_negative_time_is_no_sample() {
     let recorder = app.recorder();
     let idle = app.new_stream();
     assert!(app.launch(app.spin, app.stream, 50_000).is_success());
-    let step = metrale_telemetry::Step {
-        number: Some(0),
-        armed: true,
-    };
+    let step = metrale_telemetry::Step::armed(0, 0);
     let token = recorder.begin_lane(step, LANE_DECODE, stream(app.stream));
     recorder.end_lane(token.unwrap(), stream(idle));
     let token = recorder.begin_launch(step, LANE_DECODE, func(app.spin), stream(app.stream));

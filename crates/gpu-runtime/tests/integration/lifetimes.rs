@@ -56,10 +56,7 @@ fn a_span_whose_stream_went_before_its_end_is_taken_back() {
     let doomed = app.new_stream();
     let step = recorder.step();
     // The token is dropped, as by a request that was aborted.
-    let step = metrale_telemetry::Step {
-        number: step.number(),
-        armed: step.armed(),
-    };
+    let step = step.step();
     let lane = recorder.begin_lane(step, LANE_DECODE, stream(doomed));
     assert!(lane.is_some());
     app.destroy_stream(doomed);

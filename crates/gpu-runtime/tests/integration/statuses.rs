@@ -36,10 +36,7 @@ fn every_status() -> impl Iterator<Item = Status> {
     known.chain(future)
 }
 
-const ARMED: Step = Step {
-    number: Some(0),
-    armed: true,
-};
+const ARMED: Step = Step::armed(0, 0);
 
 struct Case {
     app: App,
