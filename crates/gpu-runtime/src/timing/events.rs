@@ -204,7 +204,14 @@ impl CudaEvents {
         if self.pass.halted.load(Ordering::Relaxed) {
             return SpanPoll::Pending;
         }
-        let answer = self.read(slot, first);
+        self.timed(|| self.read(slot, first))
+    }
+
+    /// Looks how long driver calls of the pass take, and halts it where that is
+    /// too long.
+    #[inline]
+    fn timed<T>(&self, calls: impl FnOnce() -> T) -> T {
+        let answer = calls();
         let began = self.pass.since_ns.load(Ordering::Relaxed);
         let (now, go_on) = self.watch.pace.polled(began);
         self.pass.since_ns.store(now, Ordering::Relaxed);
@@ -354,7 +361,7 @@ impl EventOps for CudaEvents {
             return None;
         }
         let (prev, next) = (self.pairs.get(prev)?, self.pairs.get(slot)?);
-        let (verdict, milliseconds) = self.elapsed_since(prev.end(), next.start());
+        let (verdict, milliseconds) = self.timed(|| self.elapsed_since(prev.end(), next.start()));
         if verdict != Verdict::Done {
             return None;
         }
@@ -373,7 +380,7 @@ impl EventOps for CudaEvents {
             return Place::Pending;
         }
         match self.pairs.get(slot) {
-            Some(pair) => self.anchors.place(track, pair.start(), self),
+            Some(pair) => self.timed(|| self.anchors.place(track, pair.start(), self)),
             None => Place::Unknown,
         }
     }

@@ -280,9 +280,7 @@ impl Drop for Recorder {
 
 impl Shared {
     pub(super) fn harvest(&self) -> usize {
-        let is_idle =
-            self.lanes.is_idle() && self.kernels.is_idle() && self.anchors.table.is_idle();
-        if self.is_off() && is_idle {
+        if self.is_off() && self.lanes.is_idle() && self.kernels.is_idle() {
             return 0;
         }
         let round = self.watch.pace.begin_round();

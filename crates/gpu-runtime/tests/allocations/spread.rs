@@ -57,7 +57,8 @@ fn one_launch_in_each_block_is_timed_on_whatever_step_it_is() {
     assert_eq!(total_ns, sampled * 1_000);
     let estimates = telemetry.kernel_estimates();
     let lanes: Vec<_> = estimates.iter().map(|kernel| kernel.lane).collect();
-    assert_eq!(lanes, [LANE_PREFILL, LANE_DECODE]);
+    assert_eq!(lanes, [LANE_DECODE], "prefill had launches and no span");
+    assert!(telemetry.step_losses().unpaired_steps > 0);
 
     // At `Basic` no launch is chosen.
     telemetry.set_level(Level::Basic);

@@ -335,6 +335,7 @@ fn graph_launches_have_rows_of_their_own() {
         assert!(app.launch(app.spin, app.stream, 100).is_success());
         drop(launch);
         drop(lane);
+        drop(step);
         control::advance_ns(13_100);
         assert_eq!(recorder.harvest(), 4);
     }

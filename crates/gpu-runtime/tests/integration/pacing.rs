@@ -132,7 +132,8 @@ fn three_long_polls_stop_polling_for_ten_seconds() {
         drop(lane.launch(func(app.spin)));
     }
     control::slow("cuEventQuery", 150 * MS, 3).unwrap();
-    assert_eq!(recorder.harvest(), 3);
+    // The second one is of an anchor; the span of the third has no place yet.
+    assert_eq!(recorder.harvest(), 1);
     assert_eq!(calls("cuEventQuery"), 3);
     let health = recorder.health();
     assert_eq!((health.slow_polls, health.polling_stops), (3, 1));
@@ -147,11 +148,11 @@ fn three_long_polls_stop_polling_for_ten_seconds() {
     }
     assert_eq!(
         all_calls() - before,
-        1 + 10 * 4,
+        1 + 10 * 5,
         "records and their questions only"
     );
     control::advance_ns(10);
-    assert_eq!(recorder.harvest(), 2 + 5 + 10);
+    assert_eq!(recorder.harvest(), 4 + 5 + 10);
     assert_eq!(recorder.health().polling_stops, 1);
     assert_eq!(recorder.lane_ledger().in_flight, 0);
 }

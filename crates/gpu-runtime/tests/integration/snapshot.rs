@@ -27,6 +27,7 @@ fn step(app: &App, recorder: &Recorder, exec: u64, guard_the_graph: bool) {
     drop(guard);
     launch(7_000);
     drop(lane);
+    drop(step);
     control::advance_ns(100_000);
     recorder.harvest();
 }
