@@ -38,7 +38,7 @@ xflags::xflags! {
             /// The first one's seed, the next ones' follow; 0 unless given.
             optional --seed number: u64
         }
-        /// Check the house rules: layers, SPDX lines, SAFETY comments, links.
+        /// Check the house rules that no lint can: layers, SPDX lines, links.
         cmd tidy {}
         /// Build the README's example as a crate outside the workspace, for each
         /// CUDA version that is promised.

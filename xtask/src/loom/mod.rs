@@ -8,6 +8,7 @@
 mod document;
 mod mistakes;
 mod sites;
+mod tokens;
 mod weaken;
 
 use std::{

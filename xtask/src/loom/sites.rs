@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the telemetry sources name a memory ordering, tests aside.
 
-use crate::tidy::{
-    tokens::{Token, reads, test_only},
-    tree::File,
-};
+use super::tokens::{self, Token, reads, test_only};
+use crate::tidy::tree::File;
 
 /// The sources that the models run.
 const SOURCES: &str = "crates/telemetry/src/";
@@ -38,7 +36,7 @@ pub(super) fn all(files: &[File]) -> Vec<Site> {
 }
 
 fn of_file(file: &File) -> Vec<Site> {
-    let tokens = file.tokens();
+    let tokens = &tokens::read(&file.text).unwrap_or_default();
     let tests = test_only(tokens);
     let mut sites: Vec<Site> = Vec::new();
     for at in 0..tokens.len() {

@@ -34,7 +34,9 @@ pub(crate) const ADD_MOST: u64 = if cfg!(metrale_loom) { 1 } else { 32 };
 pub(crate) const TOO_LONG_NS: u64 = 1 << 37;
 /// Threads that may add between a fold bit being set and the fold.
 const ADDERS: u64 = if cfg!(metrale_loom) { 2 } else { 1_024 };
+#[allow(clippy::disallowed_macros, reason = "asked at compile time")]
 const _: () = assert!(ADDERS * ADD_MOST <= 1 << (63 - COUNT_SHIFT));
+#[allow(clippy::disallowed_macros, reason = "asked at compile time")]
 const _: () = assert!(ADDERS * TOO_LONG_NS <= 1 << (COUNT_SHIFT - 1));
 
 /// How often a reader tries for an exact copy. A folder needs a few

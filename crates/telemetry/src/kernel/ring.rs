@@ -117,9 +117,9 @@ impl<E: EventOps> SpanRingBuilder<E> {
     /// # Panics
     /// At 0 slots, and at more than 2^24.
     #[must_use]
+    #[allow(clippy::disallowed_macros, reason = "the documented contract")]
     pub fn build(self) -> SpanRing<E> {
         static RINGS_MADE: relaxed::AtomicU64 = relaxed::AtomicU64::new(0);
-        // tidy: allow(panic): the documented contract of `new`.
         assert!(self.slots > 0, "a span ring needs at least one slot");
         assert!(
             self.slots <= 1 << SLOT_BITS,

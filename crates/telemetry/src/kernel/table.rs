@@ -39,6 +39,7 @@ impl<const PLACES: usize> KernelTable<PLACES> {
     const_fn! {
         /// An empty table.
         #[must_use]
+        #[allow(clippy::disallowed_macros, reason = "asked at compile time")]
         pub const fn new() -> Self {
             const { assert!(PLACES.is_power_of_two() && PLACES >= 2) }
             Self {
