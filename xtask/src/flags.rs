@@ -26,6 +26,9 @@ xflags::xflags! {
             /// Weaken each memory ordering and make each classic mistake, one at
             /// a time in a scratch copy, and show which model catches it.
             optional --weaken
+            /// Write the tables of docs/memory-ordering.md from the comments in
+            /// the code.
+            optional --page
             /// Arguments of the test runner: names select models. With
             /// --weaken: parts of the names of what is weakened.
             repeated args: OsString

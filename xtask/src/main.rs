@@ -49,6 +49,7 @@ fn run(cmd: XtaskCmd) -> Result<()> {
         }
         XtaskCmd::Demo(flags) => Err(demo::exec(&flags.args)),
         XtaskCmd::Test(flags) => test::run(&flags.args),
+        XtaskCmd::Loom(flags) if flags.page => loom::write_page(),
         XtaskCmd::Loom(flags) if flags.weaken => loom::weaken(&flags.args),
         XtaskCmd::Loom(flags) => loom::run(&flags.args),
         XtaskCmd::Differential(flags) => differential::run(flags.sequences, flags.seed),

@@ -338,8 +338,9 @@ impl<E: EventOps> SpanRing<E> {
     #[must_use]
     #[inline]
     pub fn is_idle(&self) -> bool {
-        // Acquire, and before `head`: the head is not older than the one that
-        // the pass saw (partner: the pass's store).
+        // Acquire: read before the head, which is then not older than the one
+        // that the pass saw (partner: the store of `pass`).
+        // Model: tail::a_pass_over_an_idle_ring_leaves_nothing_of_its_caller.
         let tail = self.passed.tail.load(Ordering::Acquire);
         self.head.load(Ordering::Relaxed) == tail
     }

@@ -151,10 +151,12 @@ impl Slot {
         }
     }
 
-    /// The word now. Acquire: in `Closed`, the fields and the end event are
-    /// the caller's to read (partner: the Release of [`Self::close`]).
+    /// The word now.
     #[inline]
     pub(super) fn word(&self) -> Word {
+        // Acquire: in `Closed`, the fields and the end event are the caller's to
+        // read (partner: the Release of `close`).
+        // Model: tail::a_closed_span_is_landed_as_it_was_left.
         Word(self.word.load(Ordering::Acquire))
     }
 
@@ -166,6 +168,7 @@ impl Slot {
         loop {
             // Acquire: the last owner is done with the pair (partner: the
             // Release of whichever transition freed the slot).
+            // Model: recorders::two_recorders_take_one_slot_again_and_again.
             match self.exchange(seen, Word::new(STARTING, lap), Ordering::Acquire) {
                 Ok(()) => return Transition::Made,
                 Err(found) if found.state() != State::Free || found.lap() >= lap => {
@@ -188,6 +191,7 @@ impl Slot {
     /// Counts the claim and describes the span; for the owner of `Starting`.
     #[inline]
     pub(super) fn describe(&self, packed: Packed, losses: u64) {
+        // Relaxed: after `claim`; published by `open` or `free`.
         let claims = self.claims.load(Ordering::Relaxed);
         self.claims.store(claims + 1, Ordering::Relaxed);
         self.value.store(packed.value, Ordering::Relaxed);
@@ -203,6 +207,7 @@ impl Slot {
     /// A skip to lap `lap` of a slot seen free in `seen`, if a recorder of that
     /// lap or a later one was turned away: from now on no earlier one claims it.
     pub(super) fn skip(&self, seen: Word, lap: u64) -> Transition {
+        // Relaxed: a hint; who does not see it leaves the ticket for later.
         if self.turned_away.load(Ordering::Relaxed) < lap {
             return Transition::Lost;
         }
@@ -216,6 +221,7 @@ impl Slot {
     pub(super) fn open(&self, lap: u64) {
         // Release: the start event and the fields are complete (partner: the
         // Acquire of `begin_end`).
+        // Model: recorders::a_span_may_end_on_another_thread.
         self.word.store(Word::new(OPEN, lap).0, Ordering::Release);
     }
 
@@ -228,11 +234,13 @@ impl Slot {
     #[inline]
     pub(super) fn begin_end(&self, seen: Word) -> Transition {
         // Acquire: the start event is complete (partner: `open`).
+        // Model: recorders::a_span_may_end_on_another_thread.
         let taken = self.exchange(seen, Word::new(ENDING, seen.lap()), Ordering::Acquire);
         // Release: whoever sees the end event that is recorded from here on
         // also sees that the word moved on (partner: the fence of
         // `while_landed`). Here and not in `claim`: the end may be recorded by
         // another thread, to which a fence of the claiming one means nothing.
+        // Model: gaps::a_gap_against_an_end_on_another_thread.
         fence(Ordering::Release);
         taken.into()
     }
@@ -240,8 +248,10 @@ impl Slot {
     /// `Ending -> Closed`: the end was recorded on `stream`.
     #[inline]
     pub(super) fn close(&self, lap: u64, stream: u64) {
+        // Relaxed: published by the word.
         self.stream.store(stream, Ordering::Relaxed);
         // Release: fields and events are complete (partner: `word`).
+        // Model: tail::a_closed_span_is_landed_as_it_was_left.
         self.word.store(Word::new(CLOSED, lap).0, Ordering::Release);
     }
 
@@ -267,12 +277,14 @@ impl Slot {
     #[inline]
     fn free(&self, state: u64, lap: u64) {
         // Release: the caller is done with the pair (partner: `claim`).
+        // Model: recorders::two_recorders_take_one_slot_again_and_again.
         self.word.store(Word::new(state, lap).0, Ordering::Release);
     }
 
     #[inline]
     fn exchange(&self, seen: Word, next: Word, success: Ordering) -> Result<(), Word> {
         self.word
+            // Relaxed: on failure, as the loser touches nothing.
             .compare_exchange(seen.0, next.0, success, Ordering::Relaxed)
             .map(drop)
             .map_err(Word)
@@ -281,17 +293,21 @@ impl Slot {
     /// The word for reading a token against; orders nothing.
     #[inline]
     pub(super) fn peek(&self) -> Word {
+        // Relaxed: a guess before an exchange, a count, or after a fence the check of
+        // `while_landed`.
         Word(self.word.load(Ordering::Relaxed))
     }
 
     /// The stream that the end was recorded on; for the harvest pass, in `Closed`.
     #[inline]
     pub(super) fn stream(&self) -> u64 {
+        // Relaxed: after `word`.
         self.stream.load(Ordering::Relaxed)
     }
 
     /// What the span is; for the harvest pass, in `Closed`.
     #[inline]
+    // Relaxed: after `word`.
     pub(super) fn filed(&self) -> Packed {
         Packed {
             value: self.value.load(Ordering::Relaxed),
@@ -303,6 +319,7 @@ impl Slot {
     /// `Closed`.
     #[inline]
     pub(super) fn losses(&self) -> u64 {
+        // Relaxed: after `word`.
         self.losses.load(Ordering::Relaxed)
     }
 
@@ -317,6 +334,7 @@ impl Slot {
         let value = read();
         // Acquire: if `read` saw a later span's end event, the check sees the
         // word that this span moved on (partner: the fence of `begin_end`).
+        // Model: gaps::a_gap_against_a_recorder_of_the_slot_before.
         fence(Ordering::Acquire);
         if self.peek() == landed { value } else { None }
     }

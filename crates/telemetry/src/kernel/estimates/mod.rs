@@ -246,7 +246,8 @@ impl<const PLACES: usize> Estimates<PLACES> {
             .ok()
             .filter(|number| usize::from(*number) <= ROWS)
             .unwrap_or(FULL);
-        // Where another thread was first its row counts, and this one is lost.
+        // Relaxed: the loser takes the winner's row, and a row is in place from
+        // the start. Where another thread was first its row counts, and this one is lost.
         let _ = entry.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed);
     }
 

@@ -26,6 +26,7 @@ impl Words<'_> {
     #[inline]
     #[must_use]
     pub fn get(&self, at: usize) -> u64 {
+        // Relaxed: before a fence, or by the only writer.
         self.0
             .get(at)
             .map_or(0, |word| word.load(Ordering::Relaxed))
@@ -53,6 +54,7 @@ impl WordsMut<'_> {
     /// Sets word `at`.
     #[inline]
     pub fn set(&mut self, at: usize, value: u64) {
+        // Relaxed: published by the fence of `change`, and by its store.
         if let Some(word) = (self.0).0.get(at) {
             word.store(value, Ordering::Relaxed);
         }
@@ -98,22 +100,26 @@ impl<const N: usize> Together<N> {
         };
         // Release: who sees a word that is changed below also sees the odd
         // version (partner: the fence of `read`).
+        // Model: together::a_change_against_a_reader.
         fence(Ordering::Release);
         change(&mut WordsMut(Words(&self.words)));
         // Release: who sees this version sees all words of it (partners: the
         // loads of `claim` and `read`).
+        // Model: together::a_change_against_a_reader.
         self.version.store(version + 2, Ordering::Release);
         true
     }
 
     #[inline]
     fn claim(&self) -> Option<u64> {
+        // Relaxed: a guess; the exchange decides, and its loser touches nothing.
         let version = self.version.load(Ordering::Relaxed);
         let is_mine = version & 1 == 0
             && self
                 .version
                 // Acquire: the words are as the writer before left them
                 // (partner: the store of `change`).
+                // Model: together::two_writers_lose_nothing.
                 .compare_exchange(version, version + 1, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok();
         if !is_mine {
@@ -130,6 +136,7 @@ impl<const N: usize> Together<N> {
         (0..TRIES).find_map(|_| {
             // Acquire: all words of this version are in sight (partner: the
             // store of `change`).
+            // Model: together::a_change_against_a_reader.
             let before = self.version.load(Ordering::Acquire);
             if before & 1 == 1 {
                 spin_loop();
@@ -138,7 +145,9 @@ impl<const N: usize> Together<N> {
             let value = read(&Words(&self.words));
             // Acquire: if a word of a later change was read, its odd version is
             // seen below (partner: the fence of `change`).
+            // Model: together::a_change_against_a_reader.
             fence(Ordering::Acquire);
+            // Relaxed: after the fence.
             (self.version.load(Ordering::Relaxed) == before).then_some(value)
         })
     }
