@@ -2,6 +2,7 @@
 //! What rides in the application: the recorder, behind a trait that bad
 //! recorders implement too, so that it can be shown that they are found.
 
+use crate::naive::{Mistake, Naive};
 use crate::script::Setup;
 use metrale_gpu_runtime::timing::{
     Driver, FuncRef, Harvest, KernelRef, Recorder, RecorderConfig, StreamRef,
@@ -79,16 +80,29 @@ pub trait Guest: Send {
     fn leave(self: Box<Self>, close: bool);
 }
 
-/// Makes a guest for a live context; `None` where that fails.
-pub type Maker = fn(&Setup, context: u64) -> Option<Box<dyn Guest>>;
+/// Which guest rides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maker {
+    /// The recorder.
+    Recorder,
+    /// A plain one with this mistake.
+    Naive(Mistake),
+}
 
-/// The recorder.
-pub struct Recorded(Recorder);
+impl Maker {
+    /// Makes the guest for a live context; `None` where that fails.
+    pub(crate) fn make(self, setup: &Setup, context: u64) -> Option<Box<dyn Guest>> {
+        match self {
+            Self::Recorder => Recorded::make(setup, context),
+            Self::Naive(mistake) => Naive::make(mistake, setup, context),
+        }
+    }
+}
+
+struct Recorded(Recorder);
 
 impl Recorded {
-    /// A [`Maker`].
-    #[must_use]
-    pub fn make(setup: &Setup, context: u64) -> Option<Box<dyn Guest>> {
+    fn make(setup: &Setup, context: u64) -> Option<Box<dyn Guest>> {
         let config = RecorderConfig {
             lane_slots: usize::from(setup.slots).max(1),
             kernel_slots: usize::from(setup.slots).max(1),

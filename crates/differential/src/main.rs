@@ -6,7 +6,7 @@
 mod flags;
 
 use flags::MetraleDifferential;
-use metrale_differential::guest::Recorded;
+use metrale_differential::guest::Maker;
 use metrale_differential::{Bench, Failure, Look, Tally};
 use std::process::ExitCode;
 
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
             println!("differential: {done} of {sequences}, no difference");
         }
     };
-    match Bench::new().try_seeds(seed, sequences, Recorded::make, Look::Everywhere, progress) {
+    match Bench::new().try_seeds(seed, sequences, Maker::Recorder, Look::Everywhere, progress) {
         Ok(tally) => ran(&tally),
         Err(failure) => failed(&failure),
     }

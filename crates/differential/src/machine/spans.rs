@@ -107,10 +107,10 @@ impl Machine {
             ended_on: [const { Vec::new() }; 2],
             unreadable: Unreadable::default(),
         });
-        if let Some(make) = self.maker {
+        if let Some(maker) = self.maker {
             let setup = self.setup;
             let before = self.open(Books::default(), false);
-            let made = catch_unwind(|| make(&setup, context));
+            let made = catch_unwind(|| maker.make(&setup, context));
             self.shut(place, Entry::Install, &before, Books::default());
             match made {
                 Ok(made) => self.installed[place].guest = made,
