@@ -27,6 +27,8 @@ use error::Result;
 use flags::{XtaskCmd, parse};
 
 fn main() {
+    // Who reads no further ends it, as any program in a pipe.
+    sigpipe::reset();
     let cmd = match parse(std::env::args_os().skip(1).collect()) {
         Ok(cmd) => cmd,
         Err(err) if err.is_help() => err.exit(),

@@ -11,6 +11,8 @@ use metrale_differential::{Bench, Failure, Look, Tally};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Who reads no further ends it, as any program in a pipe.
+    sigpipe::reset();
     let flags = match MetraleDifferential::from_env() {
         Ok(flags) => flags,
         Err(err) if err.is_help() => err.exit(),
