@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `metrale-gpu-bench` as a whole, on the simulated driver and without one.
 
+use metrale_gpu_sim::child::library_folder;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 const SECTIONS: [&str; 7] = [
@@ -14,20 +15,6 @@ const SECTIONS: [&str; 7] = [
     "captures",
     "scripts",
 ];
-
-/// The folder of the simulated driver, which `cargo xtask ci` names.
-fn simulator() -> Option<PathBuf> {
-    let folder = std::env::var_os("METRALE_SIM_DIR").map(PathBuf::from);
-    if folder.is_none() {
-        let must = std::env::var_os("CI").is_some_and(|ci| ci == "true");
-        assert!(
-            !must,
-            "METRALE_SIM_DIR is not set: `cargo xtask sim` prints it"
-        );
-        println!("skipped: METRALE_SIM_DIR is not set; `cargo xtask sim` prints it");
-    }
-    folder
-}
 
 fn bench(out: &Path, arguments: &[&str], library_path: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_metrale-gpu-bench"))
@@ -65,7 +52,6 @@ fn rows(section: &Value, table: &str) -> Vec<Value> {
 
 #[test]
 fn every_section_is_measured_and_the_scripts_do_not_differ() {
-    let Some(_) = simulator() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("a/b");
     let output = bench(&out, &["--driver", "sim", "--quick"], Path::new(""));
@@ -148,7 +134,7 @@ fn every_section_is_measured_and_the_scripts_do_not_differ() {
 
 #[test]
 fn a_driver_that_is_simulated_is_refused_unless_asked_for() {
-    let Some(folder) = simulator() else { return };
+    let folder = library_folder();
     let error = refused(&[], &folder);
     assert!(
         error.contains("sim_*") && error.contains("--driver sim"),
@@ -164,10 +150,8 @@ fn no_driver_and_no_device_are_one_line() {
     std::fs::write(folder.path().join("libcuda.so.1"), "none").expect("written");
     let error = refused(&["--driver", "cuda"], folder.path());
     assert!(error.contains("no CUDA driver"), "{error}");
-    if simulator().is_some() {
-        let error = refused(&["--driver", "sim", "--device", "7"], Path::new(""));
-        assert!(error.contains("--device 7"), "{error}");
-    }
+    let error = refused(&["--driver", "sim", "--device", "7"], Path::new(""));
+    assert!(error.contains("--device 7"), "{error}");
 }
 
 #[test]
@@ -183,7 +167,6 @@ fn wrong_arguments_are_one_line() {
 
 #[test]
 fn a_cut_run_keeps_what_it_had() {
-    let Some(_) = simulator() else { return };
     let out = tempfile::tempdir().expect("a folder");
     let mut child = Command::new(env!("CARGO_BIN_EXE_metrale-gpu-bench"))
         .args([

@@ -7,7 +7,7 @@ use crate::script::Setup;
 use metrale_gpu_runtime::timing::{
     Driver, FuncRef, Harvest, KernelRef, Recorder, RecorderConfig, StreamRef,
 };
-use metrale_gpu_sim::{control, symbol};
+use metrale_gpu_sim::control;
 use metrale_telemetry::kernel::{Ledger, SpanToken};
 use metrale_telemetry::{Step, Telemetry, TelemetryConfig};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -141,14 +141,7 @@ fn driver(version: u32) -> Option<Arc<Driver>> {
     if let Some((_, driver)) = made.iter().find(|(of, _)| *of == version) {
         return Some(Arc::clone(driver));
     }
-    // SAFETY: the simulator's functions have the driver's signatures.
-    let found = unsafe {
-        Driver::from_symbols("the simulator", |name| {
-            let found = name.to_str().ok().and_then(symbol);
-            found.unwrap_or(std::ptr::null())
-        })
-    };
-    let driver = Arc::new(found.ok()?);
+    let driver = metrale_gpu_sim::app::driver().ok()?;
     made.push((version, Arc::clone(&driver)));
     Some(driver)
 }
