@@ -45,7 +45,7 @@ fn json(out: &Path) -> Value {
 
 fn rows(section: &Value, table: &str) -> Vec<Value> {
     let tables = section["tables"].as_array().expect("tables");
-    let found = tables.iter().find(|it| it["key"] == table);
+    let found = tables.iter().find(|known| known["key"] == table);
     let found = found.unwrap_or_else(|| panic!("no table {table} in {section}"));
     found["rows"].as_array().expect("rows").clone()
 }
@@ -71,7 +71,7 @@ fn every_section_is_measured_and_the_scripts_do_not_differ() {
     let sections = json["sections"].as_array().expect("sections");
     let ids: Vec<_> = sections
         .iter()
-        .map(|it| it["id"].as_str().expect("an id"))
+        .map(|section| section["id"].as_str().expect("an id"))
         .collect();
     assert_eq!(ids, SECTIONS);
     let page = std::fs::read_to_string(out.join("gpu-bench.md")).expect("there");
@@ -88,7 +88,7 @@ fn every_section_is_measured_and_the_scripts_do_not_differ() {
     let of = |id: &str| {
         sections
             .iter()
-            .find(|it| it["id"] == id)
+            .find(|section| section["id"] == id)
             .expect("a section")
     };
 

@@ -66,7 +66,7 @@ fn regressions() -> Vec<PathBuf> {
     let files = std::fs::read_dir(folder).expect("the folder is there");
     let paths = files.map(|file| file.expect("it can be read").path());
     paths
-        .filter(|path| path.extension().is_some_and(|it| it == "json"))
+        .filter(|path| path.extension().is_some_and(|end| end == "json"))
         .collect()
 }
 
@@ -79,7 +79,7 @@ fn what_differed_once_differs_no_more() {
         let text = std::fs::read_to_string(&path).expect("it can be read");
         let script = Script::from_data(&text).expect("it is a script");
         let (difference, _) = bench.compare(&script, Maker::Recorder, Look::Everywhere);
-        let told = difference.map(|it| it.to_string());
+        let told = difference.map(|found| found.to_string());
         assert_eq!(told, None, "{}", path.display());
     }
 }

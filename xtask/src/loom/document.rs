@@ -89,9 +89,12 @@ fn problems(files: &[File]) -> Vec<String> {
     let of_mistakes = mistakes::ALL
         .iter()
         .filter(|mistake| unknown(mistake.model));
-    found.extend(
-        of_mistakes.map(|it| format!("mistake {}: there is no model {}", it.name, it.model)),
-    );
+    found.extend(of_mistakes.map(|mistake| {
+        format!(
+            "mistake {}: there is no model {}",
+            mistake.name, mistake.model
+        )
+    }));
     found
 }
 
