@@ -58,14 +58,14 @@ pub(crate) enum Error {
     /// No model was selected.
     #[error("no model was run; does a name on the command line match one?")]
     NoModels,
-    /// A patch of `loom --weaken` does not fit the sources.
-    #[error("{file}: `{text}` occurs {found} times, not once; bring the patch up to date")]
-    Patch {
-        /// The file to be patched.
-        file: String,
-        /// What it should hold once.
-        text: String,
-        /// How often it does.
+    /// A mistake of `loom --weaken` does not fit the sources.
+    #[error("{place}: `{from}` occurs {found} times, not once; bring mistakes.rs up to date")]
+    Edit {
+        /// The mistake, the file and the function.
+        place: String,
+        /// The code that should be there once.
+        from: String,
+        /// How often it is.
         found: usize,
     },
     /// What `loom --weaken` found, listed above.

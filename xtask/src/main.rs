@@ -27,6 +27,8 @@ use error::Result;
 use flags::{XtaskCmd, parse};
 
 fn main() {
+    // Who reads no further ends it, as any program in a pipe.
+    sigpipe::reset();
     let cmd = match parse(std::env::args_os().skip(1).collect()) {
         Ok(cmd) => cmd,
         Err(err) if err.is_help() => err.exit(),
@@ -49,6 +51,7 @@ fn run(cmd: XtaskCmd) -> Result<()> {
         }
         XtaskCmd::Demo(flags) => Err(demo::exec(&flags.args)),
         XtaskCmd::Test(flags) => test::run(&flags.args),
+        XtaskCmd::Loom(flags) if flags.page => loom::write_page(),
         XtaskCmd::Loom(flags) if flags.weaken => loom::weaken(&flags.args),
         XtaskCmd::Loom(flags) => loom::run(&flags.args),
         XtaskCmd::Differential(flags) => differential::run(flags.sequences, flags.seed),

@@ -8,7 +8,7 @@
 
 use std::{fs, path::Path};
 
-use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Parser, Tag, TagEnd};
+use toml::{Table, Value};
 use xshell::{Shell, cmd};
 
 use crate::{
@@ -21,6 +21,9 @@ const HEADING: &str = "Use it in your server";
 
 /// cudarc's features for the CUDA versions that are promised.
 const VERSIONS: [&str; 2] = ["cuda-12080", "cuda-13000"];
+
+/// Keys that say where a dependency comes from.
+const FROM: [&str; 6] = ["git", "branch", "tag", "rev", "version", "path"];
 
 /// Checks the crate for each CUDA version, with the workspace's locked packages.
 pub(crate) fn run() -> Result<()> {
@@ -66,129 +69,58 @@ struct Example {
 impl Example {
     /// The first `toml` and the first `rust` block of the section.
     fn find(readme: &str) -> Result<Self, String> {
-        let blocks = blocks(readme, HEADING).ok_or("no such heading")?;
+        let heading = format!("\n## {HEADING}\n");
+        let readme = format!("\n{readme}");
+        let (_, section) = readme.split_once(&heading).ok_or("no such heading")?;
+        let section = section.split("\n## ").next().unwrap_or_default();
         let first = |language: &str| {
-            let found = blocks.iter().find(|(of, _)| of == language);
-            found
-                .map(|(_, text)| text.clone())
-                .ok_or_else(|| format!("no ```{language} block below it"))
+            let fence = format!("\n```{language}");
+            let (_, block) = section.split_once(&fence)?;
+            let (_, block) = block.split_once('\n')?;
+            Some(block.split_once("```")?.0.to_owned())
         };
+        let found = |language| first(language).ok_or(format!("no ```{language} block below it"));
         Ok(Self {
-            dependencies: first("toml")?,
-            main: first("rust")?,
+            dependencies: found("toml")?,
+            main: found("rust")?,
         })
     }
 
     /// The manifest with our crates taken from `root` and cudarc's CUDA version
     /// replaced by `version`.
     fn manifest(&self, root: &Path, version: &str) -> Result<String, String> {
-        let mut manifest = String::from(
-            "[package]\nname = \"metrale-outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n             publish = false\n\n[workspace]\n\n[lints.rust]\nwarnings = \"deny\"\n\n",
-        );
-        if !self.dependencies.contains("[dependencies]") {
-            manifest.push_str("[dependencies]\n");
-        }
+        let block: Table = self.dependencies.parse().map_err(|e| format!("{e}"))?;
+        let inner = block.get("dependencies").and_then(Value::as_table).cloned();
+        let mut dependencies = inner.unwrap_or(block);
         let (mut ours, mut cuda) = (0, 0);
-        for line in self.dependencies.lines() {
-            let (key, value) = line.split_once('=').unwrap_or((line, ""));
-            let line = if let Some(folder) = key.trim().strip_prefix("metrale-") {
+        for (name, value) in &mut dependencies {
+            if let Some(folder) = name.strip_prefix("metrale-") {
                 ours += 1;
-                let path = root.join("crates").join(folder);
-                format!("{}= {}", key, at_path(value, &path)?)
-            } else if key.trim() == "cudarc" {
-                let at = value
-                    .find("cuda-1")
-                    .ok_or("cudarc has no CUDA version feature")?;
-                let end = value[at..]
-                    .find('"')
-                    .ok_or("cudarc's feature has no closing quote")?;
+                let mut own = value.as_table().cloned().unwrap_or_default();
+                own.retain(|key, _| !FROM.contains(&key));
+                let path = root.join("crates").join(folder).display().to_string();
+                own.insert("path".to_owned(), path.into());
+                *value = own.into();
+            } else if name == "cudarc" {
+                let features = value.get_mut("features").and_then(Value::as_array_mut);
+                let is_version = |feature: &&mut Value| {
+                    feature
+                        .as_str()
+                        .is_some_and(|name| name.starts_with("cuda-1"))
+                };
+                let feature = features.and_then(|all| all.iter_mut().find(is_version));
+                *feature.ok_or("cudarc has no CUDA version feature")? = version.into();
                 cuda += 1;
-                format!("{key}={}{version}{}", &value[..at], &value[at + end..])
-            } else {
-                line.to_owned()
-            };
-            manifest.push_str(&line);
-            manifest.push('\n');
+            }
         }
-        match (ours, cuda) {
-            (0, _) => Err("no line of a metrale crate in its toml block".to_owned()),
-            (_, 1) => Ok(manifest),
-            _ => Err("not one line of cudarc in its toml block".to_owned()),
+        if ours == 0 || cuda == 0 {
+            return Err("its toml block lacks a metrale crate or cudarc".to_owned());
         }
+        let own = "[package]\nname = \"metrale-outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
+                   publish = false\n\n[workspace]\n\n[lints.rust]\nwarnings = \"deny\"\n\n";
+        let dependencies = Table::from_iter([("dependencies".to_owned(), dependencies.into())]);
+        Ok(format!("{own}{dependencies}"))
     }
-}
-
-/// A dependency's value with `path` in place of where it came from.
-fn at_path(value: &str, path: &Path) -> Result<String, String> {
-    const SOURCES: [&str; 6] = ["git", "branch", "tag", "rev", "version", "path"];
-    let value = value.trim();
-    let mut parts = vec![format!("path = {:?}", path.display().to_string())];
-    if let Some(table) = value
-        .strip_prefix('{')
-        .and_then(|rest| rest.strip_suffix('}'))
-    {
-        for part in split_outside_brackets(table) {
-            let key = part.split('=').next().unwrap_or_default().trim();
-            if !SOURCES.contains(&key) && !key.is_empty() {
-                parts.push(part.trim().to_owned());
-            }
-        }
-    } else if !value.starts_with('"') {
-        return Err(format!(
-            "a dependency's value must be on its line: `{value}`"
-        ));
-    }
-    Ok(format!("{{ {} }}", parts.join(", ")))
-}
-
-/// The parts of an inline table: split at commas that are in no array.
-fn split_outside_brackets(table: &str) -> Vec<&str> {
-    let mut depth = 0usize;
-    table
-        .split(move |c| {
-            match c {
-                '[' => depth += 1,
-                ']' => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            c == ',' && depth == 0
-        })
-        .collect()
-}
-
-/// The fenced code blocks of the section under `heading`, with their languages; a
-/// section ends at the next heading of its level or above.
-fn blocks(markdown: &str, heading: &str) -> Option<Vec<(String, String)>> {
-    let mut blocks = Vec::new();
-    // The level of the section that is being read.
-    let mut section: Option<HeadingLevel> = None;
-    let mut title = String::new();
-    let mut code: Option<String> = None;
-    for event in Parser::new(markdown) {
-        match event {
-            Event::Start(Tag::Heading { level, .. }) => {
-                if section.is_some_and(|own| level <= own) {
-                    break;
-                }
-                title.clear();
-            }
-            Event::End(TagEnd::Heading(level)) if title.trim() == heading => {
-                section = section.or(Some(level));
-            }
-            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) if section.is_some() => {
-                let language = info.split([',', ' ']).next().unwrap_or_default();
-                code = Some(language.to_owned());
-                blocks.push((language.to_owned(), String::new()));
-            }
-            Event::End(TagEnd::CodeBlock) => code = None,
-            Event::Text(text) | Event::Code(text) => match (&code, blocks.last_mut()) {
-                (Some(_), Some((_, block))) => block.push_str(&text),
-                _ => title.push_str(&text),
-            },
-            _ => {}
-        }
-    }
-    section.map(|_| blocks)
 }
 
 #[cfg(test)]
@@ -261,27 +193,21 @@ wrong
     #[test]
     fn the_manifest_takes_ours_by_path_and_the_asked_version() {
         let example = Example::find(README).expect("an example");
-        let manifest = example
-            .manifest(Path::new("/r"), "cuda-13000")
-            .expect("a manifest");
-        let lines: Vec<_> = manifest
-            .lines()
-            .skip_while(|l| *l != "[dependencies]")
-            .collect();
-        assert_eq!(
-            lines,
-            [
-                "[dependencies]",
-                "metrale-gpu-runtime = { path = \"/r/crates/gpu-runtime\", features = [\"x\", \"y\"], default-features = false }",
-                "metrale-telemetry = { path = \"/r/crates/telemetry\" }",
-                "cudarc = { version = \"0.19\", features = [\"driver\", \"cuda-13000\"] }",
-                "other = \"1\"",
-            ]
-        );
+        let made = |example: &Example| example.manifest(Path::new("/r"), "cuda-13000");
+        let manifest = made(&example).expect("a manifest");
+        let found: Table = manifest.parse().expect("TOML");
+        let expected: Table = r#"
+            metrale-gpu-runtime = { path = "/r/crates/gpu-runtime", features = ["x", "y"], default-features = false }
+            metrale-telemetry = { path = "/r/crates/telemetry" }
+            cudarc = { version = "0.19", features = ["driver", "cuda-13000"] }
+            other = "1"
+        "#.parse().expect("TOML");
+        assert_eq!(found["dependencies"].as_table(), Some(&expected));
+        assert_eq!(found["lints"]["rust"]["warnings"].as_str(), Some("deny"));
         let bare = Example {
             dependencies: example.dependencies.replace("[dependencies]\n", ""),
             main: String::new(),
         };
-        assert_eq!(bare.manifest(Path::new("/r"), "cuda-13000"), Ok(manifest));
+        assert_eq!(made(&bare), Ok(manifest));
     }
 }

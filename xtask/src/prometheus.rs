@@ -10,7 +10,10 @@ use crate::{
 /// Says so where the tests will be skipped.
 pub(crate) fn check() -> Result<()> {
     let programs = ["prometheus", "promtool"];
-    if programs.iter().all(|it| program::runs(it, &["--version"])) {
+    if programs
+        .iter()
+        .all(|program| program::runs(program, &["--version"]))
+    {
         return Ok(());
     }
     if std::env::var_os("CI").is_some_and(|ci| ci == "true") {

@@ -12,6 +12,8 @@ use metrale_bench::{calls::SCRIPTS, paths::PATHS};
 const USAGE: &str = "use `paths`, `path NAME N` or `calls`";
 
 fn main() {
+    // Who reads no further ends it, as any program in a pipe.
+    sigpipe::reset();
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     if let Err(problem) = run(&args) {

@@ -6,6 +6,7 @@
 //! It is correct for one harvesting thread and callers that end each span once.
 //! It has no generations, no ledger, no order of streams and no oldest span.
 
+use crate::spans::Spans;
 use metrale_telemetry::kernel::{Edge, EventOps, KernelInstruments, SpanKey, SpanPoll};
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
@@ -41,9 +42,11 @@ pub struct NaiveRing<E> {
     stream: Box<[AtomicU64]>,
 }
 
-impl<E: EventOps> NaiveRing<E> {
-    /// A ring of `slots` slots, at least one.
-    pub fn new(ops: E, slots: usize) -> Self {
+impl<E: EventOps> Spans<E> for NaiveRing<E> {
+    const NAME: &'static str = "naive";
+    type Token = usize;
+
+    fn make(ops: E, slots: usize) -> Self {
         Self {
             ops,
             next: AtomicUsize::new(0),
@@ -53,14 +56,8 @@ impl<E: EventOps> NaiveRing<E> {
         }
     }
 
-    /// Begins a span in the next slot, if that is free.
     #[inline]
-    pub fn begin(
-        &self,
-        key: SpanKey,
-        stream: u64,
-        instruments: &KernelInstruments,
-    ) -> Option<usize> {
+    fn begin(&self, key: SpanKey, stream: u64, instruments: &KernelInstruments) -> Option<usize> {
         let slot = self.next.fetch_add(1, Ordering::Relaxed) % self.state.len();
         let taken =
             self.state[slot].compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed);
@@ -78,9 +75,8 @@ impl<E: EventOps> NaiveRing<E> {
         }
     }
 
-    /// Ends the span in `slot`.
     #[inline]
-    pub fn end(&self, slot: usize, stream: u64, instruments: &KernelInstruments) {
+    fn end(&self, slot: usize, stream: u64, instruments: &KernelInstruments) {
         if self.ops.record(slot, Edge::End, stream) {
             self.stream[slot].store(stream, Ordering::Relaxed);
             self.state[slot].store(CLOSED, Ordering::Release);
@@ -90,9 +86,9 @@ impl<E: EventOps> NaiveRing<E> {
         }
     }
 
-    /// Lands what is done; by one thread at a time.
+    /// By one thread at a time.
     #[inline]
-    pub fn harvest(&self, instruments: &KernelInstruments) -> usize {
+    fn harvest(&self, instruments: &KernelInstruments) -> usize {
         let mut landed = 0;
         for (slot, state) in self.state.iter().enumerate() {
             if state.load(Ordering::Acquire) != CLOSED {

@@ -3,7 +3,6 @@
 //! through the same benchmark.
 
 use crate::events::Done;
-use crate::naive::NaiveRing;
 use metrale_telemetry::kernel::{
     EventOps, Gaps, KernelInstruments, LANE_DECODE, SpanKey, SpanRing, SpanTag, SpanToken,
 };
@@ -108,31 +107,11 @@ impl<E: EventOps> Spans<E> for SpanRing<E> {
     }
 }
 
-impl<E: EventOps> Spans<E> for NaiveRing<E> {
-    const NAME: &'static str = "naive";
-    type Token = usize;
-
-    fn make(ops: E, slots: usize) -> Self {
-        NaiveRing::new(ops, slots)
-    }
-    #[inline]
-    fn begin(&self, key: SpanKey, stream: u64, into: &KernelInstruments) -> Option<usize> {
-        NaiveRing::begin(self, key, stream, into)
-    }
-    #[inline]
-    fn end(&self, token: usize, stream: u64, into: &KernelInstruments) {
-        NaiveRing::end(self, token, stream, into);
-    }
-    #[inline]
-    fn harvest(&self, into: &KernelInstruments) -> usize {
-        NaiveRing::harvest(self, into)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::events::{SPAN_NS, Waiting};
+    use crate::naive::NaiveRing;
     use metrale_telemetry::kernel::KernelTime;
 
     /// Both land the same spans with the same times, so the comparison is fair.

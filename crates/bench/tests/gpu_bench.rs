@@ -1,37 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `metrale-gpu-bench` as a whole, on the simulated driver and without one.
 
+use metrale_gpu_sim::child::library_folder;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
-const SECTIONS: [&str; 11] = [
+const SECTIONS: [&str; 7] = [
     "host",
     "floor",
     "accuracy",
     "eager-steps",
     "graph-steps",
-    "device",
     "captures",
-    "harvest",
-    "streams",
-    "questions",
     "scripts",
 ];
-
-/// The folder of the simulated driver, which `cargo xtask ci` names.
-fn simulator() -> Option<PathBuf> {
-    let folder = std::env::var_os("METRALE_SIM_DIR").map(PathBuf::from);
-    if folder.is_none() {
-        let must = std::env::var_os("CI").is_some_and(|ci| ci == "true");
-        assert!(
-            !must,
-            "METRALE_SIM_DIR is not set: `cargo xtask sim` prints it"
-        );
-        println!("skipped: METRALE_SIM_DIR is not set; `cargo xtask sim` prints it");
-    }
-    folder
-}
 
 fn bench(out: &Path, arguments: &[&str], library_path: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_metrale-gpu-bench"))
@@ -62,14 +45,13 @@ fn json(out: &Path) -> Value {
 
 fn rows(section: &Value, table: &str) -> Vec<Value> {
     let tables = section["tables"].as_array().expect("tables");
-    let found = tables.iter().find(|it| it["key"] == table);
+    let found = tables.iter().find(|known| known["key"] == table);
     let found = found.unwrap_or_else(|| panic!("no table {table} in {section}"));
     found["rows"].as_array().expect("rows").clone()
 }
 
 #[test]
 fn every_section_is_measured_and_the_scripts_do_not_differ() {
-    let Some(_) = simulator() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("a/b");
     let output = bench(&out, &["--driver", "sim", "--quick"], Path::new(""));
@@ -89,7 +71,7 @@ fn every_section_is_measured_and_the_scripts_do_not_differ() {
     let sections = json["sections"].as_array().expect("sections");
     let ids: Vec<_> = sections
         .iter()
-        .map(|it| it["id"].as_str().expect("an id"))
+        .map(|section| section["id"].as_str().expect("an id"))
         .collect();
     assert_eq!(ids, SECTIONS);
     let page = std::fs::read_to_string(out.join("gpu-bench.md")).expect("there");
@@ -106,7 +88,7 @@ fn every_section_is_measured_and_the_scripts_do_not_differ() {
     let of = |id: &str| {
         sections
             .iter()
-            .find(|it| it["id"] == id)
+            .find(|section| section["id"] == id)
             .expect("a section")
     };
 
@@ -148,12 +130,11 @@ fn every_section_is_measured_and_the_scripts_do_not_differ() {
             "{row}"
         );
     }
-    assert_eq!(rows(of("questions"), "questions").len(), 6);
 }
 
 #[test]
 fn a_driver_that_is_simulated_is_refused_unless_asked_for() {
-    let Some(folder) = simulator() else { return };
+    let folder = library_folder();
     let error = refused(&[], &folder);
     assert!(
         error.contains("sim_*") && error.contains("--driver sim"),
@@ -169,10 +150,8 @@ fn no_driver_and_no_device_are_one_line() {
     std::fs::write(folder.path().join("libcuda.so.1"), "none").expect("written");
     let error = refused(&["--driver", "cuda"], folder.path());
     assert!(error.contains("no CUDA driver"), "{error}");
-    if simulator().is_some() {
-        let error = refused(&["--driver", "sim", "--device", "7"], Path::new(""));
-        assert!(error.contains("--device 7"), "{error}");
-    }
+    let error = refused(&["--driver", "sim", "--device", "7"], Path::new(""));
+    assert!(error.contains("--device 7"), "{error}");
 }
 
 #[test]
@@ -188,14 +167,13 @@ fn wrong_arguments_are_one_line() {
 
 #[test]
 fn a_cut_run_keeps_what_it_had() {
-    let Some(_) = simulator() else { return };
     let out = tempfile::tempdir().expect("a folder");
     let mut child = Command::new(env!("CARGO_BIN_EXE_metrale-gpu-bench"))
         .args([
             "--driver",
             "sim",
             "--only",
-            "questions",
+            "scripts",
             "--only",
             "eager-steps",
             "--out",

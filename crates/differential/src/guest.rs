@@ -2,11 +2,12 @@
 //! What rides in the application: the recorder, behind a trait that bad
 //! recorders implement too, so that it can be shown that they are found.
 
+use crate::naive::{Mistake, Naive};
 use crate::script::Setup;
 use metrale_gpu_runtime::timing::{
     Driver, FuncRef, Harvest, KernelRef, Recorder, RecorderConfig, StreamRef,
 };
-use metrale_gpu_sim::{control, symbol};
+use metrale_gpu_sim::control;
 use metrale_telemetry::kernel::{Ledger, SpanToken};
 use metrale_telemetry::{Step, Telemetry, TelemetryConfig};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -79,16 +80,29 @@ pub trait Guest: Send {
     fn leave(self: Box<Self>, close: bool);
 }
 
-/// Makes a guest for a live context; `None` where that fails.
-pub type Maker = fn(&Setup, context: u64) -> Option<Box<dyn Guest>>;
+/// Which guest rides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maker {
+    /// The recorder.
+    Recorder,
+    /// A plain one with this mistake.
+    Naive(Mistake),
+}
 
-/// The recorder.
-pub struct Recorded(Recorder);
+impl Maker {
+    /// Makes the guest for a live context; `None` where that fails.
+    pub(crate) fn make(self, setup: &Setup, context: u64) -> Option<Box<dyn Guest>> {
+        match self {
+            Self::Recorder => Recorded::make(setup, context),
+            Self::Naive(mistake) => Naive::make(mistake, setup, context),
+        }
+    }
+}
+
+struct Recorded(Recorder);
 
 impl Recorded {
-    /// A [`Maker`].
-    #[must_use]
-    pub fn make(setup: &Setup, context: u64) -> Option<Box<dyn Guest>> {
+    fn make(setup: &Setup, context: u64) -> Option<Box<dyn Guest>> {
         let config = RecorderConfig {
             lane_slots: usize::from(setup.slots).max(1),
             kernel_slots: usize::from(setup.slots).max(1),
@@ -127,14 +141,7 @@ fn driver(version: u32) -> Option<Arc<Driver>> {
     if let Some((_, driver)) = made.iter().find(|(of, _)| *of == version) {
         return Some(Arc::clone(driver));
     }
-    // SAFETY: the simulator's functions have the driver's signatures.
-    let found = unsafe {
-        Driver::from_symbols("the simulator", |name| {
-            let found = name.to_str().ok().and_then(symbol);
-            found.unwrap_or(std::ptr::null())
-        })
-    };
-    let driver = Arc::new(found.ok()?);
+    let driver = metrale_gpu_sim::app::driver().ok()?;
     made.push((version, Arc::clone(&driver)));
     Some(driver)
 }

@@ -6,11 +6,13 @@
 mod flags;
 
 use flags::MetraleDifferential;
-use metrale_differential::guest::Recorded;
+use metrale_differential::guest::Maker;
 use metrale_differential::{Bench, Failure, Look, Tally};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Who reads no further ends it, as any program in a pipe.
+    sigpipe::reset();
     let flags = match MetraleDifferential::from_env() {
         Ok(flags) => flags,
         Err(err) if err.is_help() => err.exit(),
@@ -33,7 +35,7 @@ fn main() -> ExitCode {
             println!("differential: {done} of {sequences}, no difference");
         }
     };
-    match Bench::new().try_seeds(seed, sequences, Recorded::make, Look::Everywhere, progress) {
+    match Bench::new().try_seeds(seed, sequences, Maker::Recorder, Look::Everywhere, progress) {
         Ok(tally) => ran(&tally),
         Err(failure) => failed(&failure),
     }

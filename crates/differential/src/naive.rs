@@ -2,9 +2,9 @@
 //! Guests that make one mistake each, to show that mistakes are found. Without
 //! its mistake such a guest is a plain recorder that nobody notices.
 
+use crate::cuda::CUDA;
 use crate::guest::{Books, Guest, Stream, What};
 use crate::script::Setup;
-use metrale_gpu_sim::symbol;
 use metrale_gpu_sys::cuda::Status;
 use metrale_telemetry::kernel::Ledger;
 
@@ -33,16 +33,6 @@ pub enum Mistake {
     KeepsStreams,
 }
 
-/// A function of the simulator with `$kind`'s signature.
-macro_rules! cu {
-    ($name:literal, $($arg:expr => $kind:ty),*) => {{
-        let address = symbol($name).expect("every driver that is simulated has it");
-        // SAFETY: the simulator's function of that name has this signature.
-        let call = unsafe { std::mem::transmute::<*const std::ffi::c_void, extern "C" fn($($kind),*) -> Status>(address) };
-        call($($arg),*)
-    }};
-}
-
 /// Pairs of events, given out once each.
 const PAIRS: usize = 256;
 
@@ -53,7 +43,7 @@ struct Span {
 }
 
 /// A guest with a mistake.
-pub struct Naive {
+pub(crate) struct Naive {
     mistake: Mistake,
     refuse_legacy: bool,
     context: u64,
@@ -63,10 +53,9 @@ pub struct Naive {
 }
 
 impl Naive {
-    /// For a [`Maker`](crate::guest::Maker); `None` where the context is none.
-    #[must_use]
-    pub fn make(mistake: Mistake, setup: &Setup, context: u64) -> Option<Box<dyn Guest>> {
-        if !cu!("cuCtxPushCurrent_v2", context => u64).is_success() {
+    /// `None` where the context is none.
+    pub(crate) fn make(mistake: Mistake, setup: &Setup, context: u64) -> Option<Box<dyn Guest>> {
+        if !(CUDA.ctx_push.call)(context).is_success() {
             return None;
         }
         let count = if mistake == Mistake::CreatesEvents {
@@ -102,33 +91,33 @@ impl Naive {
         }
         if stream <= 2 {
             let mut current = 0;
-            let asked = cu!("cuCtxGetCurrent", &mut current => &mut u64);
+            let asked = (CUDA.ctx_current.call)(&mut current);
             if !asked.is_success() || current != self.context {
                 return false;
             }
         }
         if !self.has(Mistake::RecordsUnasked) {
             let mut capturing = 0;
-            let asked = cu!("cuStreamIsCapturing", stream => u64, &mut capturing => &mut u32);
+            let asked = (CUDA.is_capturing.call)(stream, &mut capturing);
             if !asked.is_success() || capturing != 0 {
                 return false;
             }
         }
-        cu!("cuEventRecord", event => u64, stream => u64).is_success()
+        (CUDA.event_record.call)(event, stream).is_success()
     }
 
     fn poll(&self, pair: (u64, u64), first: bool) -> Status {
         if self.has(Mistake::Waits) {
-            let _ = cu!("cuEventSynchronize", pair.1 => u64);
+            let _ = (CUDA.event_synchronize.call)(pair.1);
         }
         if first || self.has(Mistake::PollsAll) {
-            let asked = cu!("cuEventQuery", pair.1 => u64);
+            let asked = (CUDA.event_query.call)(pair.1);
             if !asked.is_success() {
                 return asked;
             }
         }
         let mut milliseconds = 0.0;
-        cu!("cuEventElapsedTime", &mut milliseconds => &mut f32, pair.0 => u64, pair.1 => u64)
+        (CUDA.elapsed.call)(&mut milliseconds, pair.0, pair.1)
     }
 
     /// Frees a span; whether there was one.
@@ -142,7 +131,7 @@ impl Naive {
 fn pair() -> Option<(u64, u64)> {
     let event = || {
         let mut event = 0;
-        let made = cu!("cuEventCreate", &mut event => &mut u64, 0 => u32);
+        let made = (CUDA.event_create.call)(&mut event, 0);
         made.is_success().then_some(event)
     };
     Some((event()?, event()?))
@@ -152,7 +141,7 @@ fn pair() -> Option<(u64, u64)> {
 fn pop() {
     for _ in 0..2 {
         let mut context = 0;
-        let _ = cu!("cuCtxPopCurrent_v2", &mut context => &mut u64);
+        let _ = (CUDA.ctx_pop.call)(&mut context);
         if context != 0 {
             return;
         }
@@ -161,7 +150,7 @@ fn pop() {
 
 fn exchange(mode: u32) -> Option<u32> {
     let mut mode = mode;
-    let status = cu!("cuThreadExchangeStreamCaptureMode", &mut mode => &mut u32);
+    let status = (CUDA.mode.call)(&mut mode);
     status.is_success().then_some(mode)
 }
 

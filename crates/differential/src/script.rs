@@ -2,11 +2,13 @@
 //! The language of sequences: what an application does, turn by turn, and what
 //! it tells its recorder.
 //!
-//! A number chooses among what there is when its turn comes, so every list of
-//! turns means something, also after others were taken out of it. What the
-//! recorder did never changes the choice.
+//! A turn is an action and a few numbers. A number chooses among what there is
+//! when its turn comes, so every list of turns means something, also after others
+//! were taken out of it. What the recorder did never changes the choice.
 
+pub use crate::machine::Action;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Threads that an application has at most.
 pub const THREADS: usize = 3;
@@ -78,6 +80,49 @@ pub struct Turn {
     pub trouble: Option<Trouble>,
     /// What is done.
     pub action: Action,
+    /// Its choices.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub n: [u8; 4],
+    /// Time that its work takes, or that passes, ns.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ns: u32,
+}
+
+/// The numbers that choices are drawn from.
+pub(crate) const NUMBERS: Range<u8> = 0..24;
+
+impl Turn {
+    /// A turn of the first thread in which nothing fails.
+    #[must_use]
+    pub fn new(action: Action, n: [u8; 4], ns: u32) -> Self {
+        Self {
+            thread: 0,
+            fault: None,
+            trouble: None,
+            action,
+            n,
+            ns,
+        }
+    }
+
+    /// Mostly the first: a context's home is where most is alive.
+    pub(crate) fn first(&self, at: usize) -> u8 {
+        self.n[at].saturating_sub(NUMBERS.end / 4 * 3)
+    }
+
+    /// One time in two.
+    pub(crate) fn half(&self, at: usize) -> bool {
+        self.n[at] >= NUMBERS.end / 2
+    }
+
+    /// One time in six.
+    pub(crate) fn seldom(&self, at: usize) -> bool {
+        self.n[at] >= NUMBERS.end / 6 * 5
+    }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A status that one driver call of the recorder returns instead of acting.
@@ -111,222 +156,6 @@ pub const TROUBLED: &[&str] = &[
     "cuStreamCreate",
     "cuStreamDestroy_v2",
 ];
-
-/// What an application does, or tells its recorder. Numbers choose among what
-/// is alive; `s` a stream, `e` an event, `c` a context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(
-    missing_docs,
-    reason = "fields are choices, named after what they choose"
-)]
-pub enum Action {
-    /// Virtual time passes.
-    Advance {
-        ns: u32,
-    },
-    /// The context meets an error that every later call tells; 0 heals.
-    Sticky {
-        c: u8,
-        status: u32,
-    },
-
-    CtxSetCurrent {
-        c: u8,
-    },
-    CtxPush {
-        c: u8,
-    },
-    CtxPop,
-    CtxGetCurrent,
-    CtxSynchronize,
-    /// A context beside the primary ones, on either device.
-    CtxCreate {
-        device: u8,
-    },
-    /// Of such a one; its recorders are closed first.
-    CtxDestroy {
-        c: u8,
-    },
-    /// Puts the thread into a capture mode.
-    Mode {
-        mode: u8,
-    },
-
-    StreamCreate {
-        blocking: bool,
-    },
-    StreamDestroy {
-        s: u8,
-    },
-    StreamQuery {
-        s: u8,
-    },
-    StreamSynchronize {
-        s: u8,
-    },
-    StreamWaitEvent {
-        s: u8,
-        e: u8,
-        external: bool,
-    },
-    StreamGetCtx {
-        s: u8,
-    },
-    StreamGetId {
-        s: u8,
-    },
-    StreamIsCapturing {
-        s: u8,
-    },
-    StreamGetCaptureInfo {
-        s: u8,
-    },
-
-    EventCreate {
-        timed: bool,
-    },
-    EventDestroy {
-        e: u8,
-    },
-    EventRecord {
-        e: u8,
-        s: u8,
-        external: bool,
-    },
-    EventQuery {
-        e: u8,
-    },
-    EventSynchronize {
-        e: u8,
-    },
-    EventElapsed {
-        from: u8,
-        to: u8,
-    },
-
-    ModuleLoad,
-    /// The recorders forget its functions first.
-    ModuleUnload {
-        m: u8,
-    },
-    FuncGetName {
-        f: u8,
-    },
-    /// A launch; `span`: within a launch span of the recorder.
-    Launch {
-        f: u8,
-        s: u8,
-        ns: u32,
-        span: bool,
-    },
-
-    CaptureBegin {
-        s: u8,
-        mode: u8,
-    },
-    CaptureEnd {
-        s: u8,
-    },
-    GraphInstantiate {
-        g: u8,
-    },
-    GraphDestroy {
-        g: u8,
-    },
-    ExecDestroy {
-        x: u8,
-    },
-    GraphLaunch {
-        x: u8,
-        s: u8,
-        span: bool,
-    },
-
-    MemAlloc {
-        s: u8,
-        sync: bool,
-    },
-    MemFree {
-        m: u8,
-        s: u8,
-        sync: bool,
-    },
-    MemSet {
-        m: u8,
-        s: u8,
-        value: u8,
-        sync: bool,
-    },
-    CopyIn {
-        m: u8,
-        s: u8,
-        value: u8,
-        sync: bool,
-    },
-    CopyOut {
-        m: u8,
-        s: u8,
-        host: u8,
-        sync: bool,
-    },
-    CopyWithin {
-        m: u8,
-        to: u8,
-        s: u8,
-        sync: bool,
-    },
-
-    /// A step with a lane and launches, by the recorder's guards.
-    Serve {
-        lane: u8,
-        f: u8,
-        s: u8,
-        ns: u32,
-        launches: u8,
-    },
-
-    /// A recorder for a context that has none.
-    Install {
-        c: u8,
-    },
-    /// Ends a recorder: closed, or dropped.
-    Uninstall {
-        r: u8,
-        close: bool,
-    },
-    BeginLane {
-        r: u8,
-        lane: u8,
-        s: u8,
-        known: bool,
-    },
-    BeginLaunch {
-        r: u8,
-        what: u8,
-        s: u8,
-        armed: bool,
-    },
-    /// Ends an open span, on its own stream or on `other`.
-    End {
-        span: u8,
-        other: Option<u8>,
-    },
-    Cancel {
-        span: u8,
-    },
-    /// Ends or cancels a span that is over.
-    EndAgain {
-        span: u8,
-        cancel: bool,
-    },
-    Harvest {
-        r: u8,
-    },
-    /// Reads what the recorder knows.
-    Read {
-        r: u8,
-    },
-}
 
 /// A sequence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

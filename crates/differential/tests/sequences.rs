@@ -2,14 +2,14 @@
 //! Random sequences beside the recorder, those that failed once, and what is
 //! known to show.
 
-use metrale_differential::guest::Recorded;
+use metrale_differential::guest::Maker;
 use metrale_differential::script::{Action, Script, Setup, Timing, Turn};
 use metrale_differential::{Bench, Difference, Look};
 use std::path::{Path, PathBuf};
 
 #[test]
 fn no_sequence_shows_the_recorder() {
-    let ran = Bench::new().try_seeds(0, 400, Recorded::make, Look::Everywhere, |_| ());
+    let ran = Bench::new().try_seeds(0, 400, Maker::Recorder, Look::Everywhere, |_| ());
     let tally = ran.unwrap_or_else(|failure| {
         panic!(
             "seed {}: {}\n{}",
@@ -66,7 +66,7 @@ fn regressions() -> Vec<PathBuf> {
     let files = std::fs::read_dir(folder).expect("the folder is there");
     let paths = files.map(|file| file.expect("it can be read").path());
     paths
-        .filter(|path| path.extension().is_some_and(|it| it == "json"))
+        .filter(|path| path.extension().is_some_and(|end| end == "json"))
         .collect()
 }
 
@@ -78,8 +78,8 @@ fn what_differed_once_differs_no_more() {
     for path in all {
         let text = std::fs::read_to_string(&path).expect("it can be read");
         let script = Script::from_data(&text).expect("it is a script");
-        let (difference, _) = bench.compare(&script, Recorded::make, Look::Everywhere);
-        let told = difference.map(|it| it.to_string());
+        let (difference, _) = bench.compare(&script, Maker::Recorder, Look::Everywhere);
+        let told = difference.map(|found| found.to_string());
         assert_eq!(told, None, "{}", path.display());
     }
 }
@@ -99,33 +99,17 @@ fn a_script_survives_its_data() {
 /// [`Timing`] keeps the two apart.
 #[test]
 fn a_record_on_the_legacy_stream_is_a_barrier_and_shows() {
-    let turn = |action| Turn {
-        thread: 0,
-        fault: None,
-        trouble: None,
-        action,
-    };
     // After the first stream and the two that are made here.
     let legacy = 3;
-    let launch = |s, ns| Action::Launch {
-        f: 0,
-        s,
-        ns,
-        span: false,
-    };
+    let (blocking, bare) = (12, 0);
     let turns = [
-        Action::StreamCreate { blocking: true },
-        Action::StreamCreate { blocking: true },
-        launch(1, 1_000),
-        Action::BeginLane {
-            r: 0,
-            lane: 0,
-            s: legacy,
-            known: false,
-        },
-        launch(2, 10),
-        Action::Advance { ns: 500 },
-        Action::StreamQuery { s: 2 },
+        Turn::new(Action::StreamCreate, [blocking, 0, 0, 0], 0),
+        Turn::new(Action::StreamCreate, [blocking, 0, 0, 0], 0),
+        Turn::new(Action::Launch, [0, 1, bare, 0], 1_000),
+        Turn::new(Action::BeginLane, [0, 0, legacy, 0], 0),
+        Turn::new(Action::Launch, [0, 2, bare, 0], 10),
+        Turn::new(Action::Advance, [0; 4], 500),
+        Turn::new(Action::StreamQuery, [2, 0, 0, 0], 0),
     ];
     let script = |timing| Script {
         setup: Setup {
@@ -137,12 +121,12 @@ fn a_record_on_the_legacy_stream_is_a_barrier_and_shows() {
             refuse_legacy: false,
             early: true,
         },
-        turns: turns.map(turn).to_vec(),
+        turns: turns.to_vec(),
     };
     let bench = Bench::new();
     let (difference, _) = bench.compare(
         &script(Timing::Everything),
-        Recorded::make,
+        Maker::Recorder,
         Look::Everywhere,
     );
     let Some(Difference::Seen {
@@ -156,7 +140,7 @@ fn a_record_on_the_legacy_stream_is_a_barrier_and_shows() {
     assert_eq!((beside.what, beside.status), ("cuStreamQuery", 600));
     let (kept_apart, _) = bench.compare(
         &script(Timing::SpansApart),
-        Recorded::make,
+        Maker::Recorder,
         Look::Everywhere,
     );
     assert_eq!(kept_apart, None);

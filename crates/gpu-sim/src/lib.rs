@@ -76,7 +76,9 @@
 #![deny(missing_docs)]
 
 mod abi;
+pub mod app;
 mod capture;
+pub mod child;
 mod clock;
 mod config;
 pub mod control;

@@ -4,12 +4,10 @@
 //! cudarc opens `libcuda` by name, so the simulator has to lie in a folder of
 //! its own as `libcuda.so.1` and `libcuda.so`, and the dynamic linker reads
 //! `LD_LIBRARY_PATH` at a program's start. Each test therefore runs itself
-//! again with that folder (`METRALE_SIM_DIR`) on the path. Without the variable
-//! the tests say that they are skipped; where `CI` is set they fail.
+//! again with that folder (`METRALE_SIM_DIR`) on the path.
 #![cfg(target_os = "linux")]
 
 use std::ffi::{CString, c_char};
-use std::process::Command;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{
@@ -17,6 +15,7 @@ use cudarc::driver::sys::{
 };
 use cudarc::driver::{CudaContext, CudaFunction, CudaStream, LaunchConfig, PushKernelArg, result};
 use cudarc::nvrtc::Ptx;
+use metrale_gpu_sim::child::over_simulator;
 
 const PTX: &str = "
 .version 7.0
@@ -34,35 +33,6 @@ const ONE: LaunchConfig = LaunchConfig {
     block_dim: (32, 1, 1),
     shared_mem_bytes: 0,
 };
-
-/// Runs `body` in a child of its own over the simulator.
-fn over_simulator(test: &str, body: fn()) {
-    const CHILD: &str = "METRALE_SIM_CHILD";
-    if std::env::var_os(CHILD).is_some() {
-        return body();
-    }
-    let Some(folder) = std::env::var_os("METRALE_SIM_DIR") else {
-        let why = "METRALE_SIM_DIR names no folder with libcuda.so.1 and libcuda.so";
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{why}");
-        println!("{test}: skipped: {why}");
-        return;
-    };
-    let program = std::env::current_exe().expect("the test's own path");
-    let output = Command::new(program)
-        .args(["--exact", test, "--nocapture"])
-        .env(CHILD, "1")
-        .env("LD_LIBRARY_PATH", &folder)
-        .output()
-        .expect("the test starts again");
-    let told = String::from_utf8_lossy(&output.stdout);
-    // "1 passed": a name that matches no test succeeds too.
-    assert!(
-        output.status.success() && told.contains("1 passed"),
-        "{test}: {}\n{told}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr),
-    );
-}
 
 /// The simulator that cudarc loaded.
 struct Sim(libloading::Library);

@@ -1,27 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The scripts over the simulator as a shared library, found by name as a real
 //! driver's functions are.
-//!
-//! `METRALE_SIM_DIR` names the folder with `libcuda.so.1`. Without it the test
-//! says that it is skipped; where `CI` is set it fails.
 #![cfg(target_os = "linux")]
 
 use std::ffi::c_void;
-use std::path::Path;
 
 use libloading::Library;
-use metrale_gpu_sim::scripts;
+use metrale_gpu_sim::{child, scripts};
 
 #[test]
 fn the_library_answers_as_the_scripts_say() {
-    let Some(folder) = std::env::var_os("METRALE_SIM_DIR") else {
-        let why = "METRALE_SIM_DIR names no folder with libcuda.so.1";
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{why}");
-        println!("skipped: {why}");
-        return;
-    };
     // SAFETY: the simulator's library runs nothing when it is opened.
-    let library = unsafe { Library::new(Path::new(&folder).join("libcuda.so.1")) };
+    let library = unsafe { Library::new(child::library_folder().join("libcuda.so.1")) };
     let library = library.expect("libcuda.so.1");
     let source = |name: &str| {
         // SAFETY: only the address is taken.

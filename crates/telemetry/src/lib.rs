@@ -5,6 +5,19 @@
 //! Invariants: no unsafe code; a hot-path call takes no lock, allocates
 //! nothing and logs nothing; nothing is lost without being counted.
 #![deny(missing_docs)]
+// It runs in somebody else's process: it neither prints nor panics.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::print_stdout,
+        clippy::print_stderr,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::disallowed_macros
+    )
+)]
 #![forbid(unsafe_code)]
 
 pub mod clock;

@@ -26,7 +26,7 @@ pub(crate) use std::sync::atomic::Ordering;
 /// Atomics that count or configure and never order anything else.
 pub(crate) mod relaxed {
     #[cfg(all(test, not(metrale_loom)))]
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize};
+    pub(crate) use std::sync::atomic::AtomicBool;
     pub(crate) use std::sync::atomic::{AtomicU8, AtomicU64};
 
     /// A lock of plain data that is no part of a protocol. Whoever holds one

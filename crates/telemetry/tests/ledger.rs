@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ledger read while threads work: off by no more than the operations in
-//! progress, never back, and exact at rest.
+//! The ring under load on real threads: spans that land, fail, are cancelled and
+//! are ended twice. The ledger read meanwhile is off by no more than the
+//! operations in progress and never goes back; at rest it is exact, and so are
+//! the rows. No two threads ever touch one pair of events.
 #![cfg(not(metrale_loom))]
 
 use metrale_telemetry::kernel::{
-    Edge, EventOps, KernelInstruments, Ledger, SpanKey, SpanPoll, SpanRing,
+    Edge, EventOps, KernelInstruments, KernelTime, Ledger, SpanKey, SpanPoll, SpanRing,
 };
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+const SLOTS: usize = 8;
+const WORKERS: u64 = 4;
+/// Attempts of each.
+const ATTEMPTS: u64 = 1_000_000;
 
 thread_local! {
     /// Polls of this thread's pass: each is the start of a landing.
@@ -30,26 +37,69 @@ impl Progress {
     }
 }
 
-#[derive(Debug)]
-struct Ops<'a>(&'a Progress);
+#[derive(Debug, Default)]
+struct Pair {
+    busy: AtomicBool,
+    /// The stream of its end, which is also the span's time.
+    stream: AtomicU64,
+}
 
-impl EventOps for Ops<'_> {
+/// What happens to a span follows from the streams of its start and its end.
+fn start_fails(stream: u64) -> bool {
+    stream.is_multiple_of(13)
+}
+fn end_fails(stream: u64) -> bool {
+    stream.is_multiple_of(7)
+}
+fn poll_fails(stream: u64) -> bool {
+    stream.is_multiple_of(5)
+}
+fn is_refused(stream: u64) -> bool {
+    stream.is_multiple_of(11)
+}
+
+/// Pairs that are done at once, and that count who meets whom in one.
+#[derive(Debug, Default)]
+struct Ops {
+    pairs: [Pair; SLOTS],
+    met: AtomicU64,
+    progress: Progress,
+}
+
+impl Ops {
+    fn touch<T>(&self, slot: usize, touch: impl FnOnce(&AtomicU64) -> T) -> T {
+        let pair = &self.pairs[slot];
+        if pair.busy.swap(true, Ordering::Relaxed) {
+            self.met.fetch_add(1, Ordering::Relaxed);
+        }
+        let result = touch(&pair.stream);
+        pair.busy.store(false, Ordering::Relaxed);
+        result
+    }
+}
+
+impl EventOps for Ops {
     fn record(&self, slot: usize, edge: Edge, stream: u64) -> bool {
-        // Some starts and some ends cannot be recorded.
-        let edge = if edge == Edge::Start { 5 } else { 7 };
-        !(slot as u64 + stream).is_multiple_of(edge)
+        self.touch(slot, |at| match edge {
+            Edge::Start => !start_fails(stream),
+            Edge::End => {
+                at.store(stream, Ordering::Relaxed);
+                !end_fails(stream)
+            }
+        })
     }
     fn poll(&self, slot: usize) -> SpanPoll {
-        self.0.started.fetch_add(1, Ordering::SeqCst);
+        self.progress.started.fetch_add(1, Ordering::SeqCst);
         POLLS.set(POLLS.get() + 1);
-        if slot.is_multiple_of(3) {
+        let stream = self.touch(slot, |at| at.load(Ordering::Relaxed));
+        if poll_fails(stream) {
             SpanPoll::Failed
         } else {
-            SpanPoll::Ready(1)
+            SpanPoll::Ready(stream)
         }
     }
     fn admits(&self, stream: u64) -> bool {
-        !stream.is_multiple_of(11)
+        !is_refused(stream)
     }
 }
 
@@ -65,36 +115,60 @@ fn open_by(ledger: &Ledger) -> (u64, u64) {
     )
 }
 
-/// Begins, ends, cancels and harvests until told to stop; how often it began.
-fn work(
-    ring: &SpanRing<Ops<'_>>,
-    progress: &Progress,
-    instruments: &KernelInstruments,
-    own: u64,
-    stop: &AtomicBool,
-) -> u64 {
-    let mut attempts = 0;
-    while !stop.load(Ordering::Relaxed) {
-        attempts += 1;
-        let stream = own * 1_000 + attempts % 50;
+/// What a worker expects of its own spans.
+#[derive(Debug, Default)]
+struct Expected {
+    row: Option<KernelTime>,
+    refused: u64,
+    cancelled: u64,
+    stale_ends: u64,
+    /// What its harvests landed, of whomever.
+    landed: u64,
+}
+
+/// Begins, ends, cancels and harvests.
+fn work(ring: &SpanRing<Ops>, instruments: &KernelInstruments, own: u64) -> Expected {
+    let progress = &ring.ops().progress;
+    let mut expected = Expected::default();
+    let mut row = KernelTime {
+        func: own,
+        total_ns: 0,
+        samples: 0,
+    };
+    for attempt in 0..ATTEMPTS {
+        let stream = own * 1_000 + attempt % 50;
+        expected.refused += u64::from(is_refused(stream));
         let token = progress.during(|| ring.begin(SpanKey::Kernel(own), stream, instruments));
-        if let Some(token) = token {
-            if attempts % 5 == 0 {
+        match token {
+            Some(token) if attempt % 9 == 0 => {
                 progress.during(|| ring.cancel(token));
-            } else {
-                progress.during(|| ring.end(token, stream, instruments));
+                expected.cancelled += 1;
             }
+            Some(token) => {
+                progress.during(|| ring.end(token, stream, instruments));
+                if !end_fails(stream) && !poll_fails(stream) {
+                    row.samples += 1;
+                    row.total_ns += stream;
+                }
+                if attempt % 16 == 0 {
+                    ring.end(token, stream, instruments);
+                    expected.stale_ends += 1;
+                }
+            }
+            None => {}
         }
-        if attempts % 4 == 0 {
-            ring.harvest(instruments);
+        if attempt % 4 == 0 {
+            expected.landed += ring.harvest(instruments) as u64;
             progress.finished.fetch_add(POLLS.take(), Ordering::SeqCst);
         }
     }
-    attempts
+    expected.row = Some(row);
+    expected
 }
 
 /// One reading beside the workers, after `last`.
-fn read(ring: &SpanRing<Ops<'_>>, progress: &Progress, last: &Ledger) -> Ledger {
+fn read(ring: &SpanRing<Ops>, last: &Ledger) -> Ledger {
+    let progress = &ring.ops().progress;
     let finished = progress.finished.load(Ordering::SeqCst);
     let now = ring.ledger();
     let in_progress = progress.started.load(Ordering::SeqCst) - finished;
@@ -124,33 +198,50 @@ fn read(ring: &SpanRing<Ops<'_>>, progress: &Progress, last: &Ledger) -> Ledger 
 }
 
 #[test]
-fn a_reading_is_off_by_at_most_the_operations_in_progress() {
-    let progress = Progress::default();
+fn the_ledger_closes_and_a_reading_is_off_by_at_most_the_operations_in_progress() {
     let instruments = Box::new(KernelInstruments::new());
-    let ring = SpanRing::new(Ops(&progress), 4);
-    let stop = AtomicBool::new(false);
-    let attempts: u64 = std::thread::scope(|scope| {
+    let ring = SpanRing::new(Ops::default(), SLOTS);
+    let running = AtomicU64::new(WORKERS);
+    let (expected, readings) = std::thread::scope(|scope| {
         let worker = |own| {
-            let (ring, progress, instruments, stop) = (&ring, &progress, &*instruments, &stop);
-            scope.spawn(move || work(ring, progress, instruments, own, stop))
+            let (ring, instruments, running) = (&ring, &*instruments, &running);
+            scope.spawn(move || {
+                let expected = work(ring, instruments, own);
+                running.fetch_sub(1, Ordering::Relaxed);
+                expected
+            })
         };
-        let workers: Vec<_> = (1..=3).map(worker).collect();
-        // A panic here must not leave the workers running.
-        let readings = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            (0..1_000_000).fold(Ledger::default(), |last, _| read(&ring, &progress, &last))
-        }));
-        stop.store(true, Ordering::Relaxed);
-        let attempts = workers
-            .into_iter()
-            .map(|worker| worker.join().expect("a worker"))
-            .sum();
-        let last = readings.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        assert!(last.begun > 0, "nothing happened beside the readings");
-        attempts
+        let workers: Vec<_> = (1..=WORKERS).map(worker).collect();
+        let (mut last, mut readings) = (Ledger::default(), 0);
+        // A worker that panics is found by its join.
+        while running.load(Ordering::Relaxed) > 0 && workers.iter().any(|it| !it.is_finished()) {
+            last = read(&ring, &last);
+            readings += u64::from(last.begun > 0);
+        }
+        let join = |worker: std::thread::ScopedJoinHandle<'_, Expected>| worker.join();
+        let expected: Result<Vec<_>, _> = workers.into_iter().map(join).collect();
+        (expected.expect("the workers end"), readings)
     });
-    ring.harvest(&instruments);
+    assert!(
+        readings > 100,
+        "only {readings} readings beside the workers"
+    );
+    let rest = ring.harvest(&instruments) as u64;
     let ledger = ring.ledger();
     assert_eq!(open_by(&ledger), (0, 0), "{ledger:?}");
     assert!(ledger.closes());
-    assert_eq!((ledger.attempts, ledger.in_flight), (attempts, 0));
+    let sum = |count: fn(&Expected) -> u64| expected.iter().map(count).sum::<u64>();
+    assert_eq!((ledger.attempts, ledger.in_flight), (WORKERS * ATTEMPTS, 0));
+    assert_eq!(ledger.landed, sum(|own| own.landed) + rest);
+    assert_eq!(ledger.refused, sum(|own| own.refused));
+    assert_eq!(ledger.cancelled, sum(|own| own.cancelled));
+    assert_eq!(ledger.stale_ends, sum(|own| own.stale_ends));
+    assert_eq!(instruments.spans_dropped.get(), ledger.dropped);
+    assert_eq!(ring.ops().met.load(Ordering::Relaxed), 0, "two in one pair");
+    let mut rows = instruments.kernels();
+    rows.sort_unstable_by_key(|row| row.func);
+    let wanted: Vec<_> = expected.iter().filter_map(|own| own.row).collect();
+    assert_eq!(rows, wanted);
+    let landed = wanted.iter().map(|row| row.samples).sum::<u64>();
+    assert!(ledger.landed == landed && landed > 0, "{ledger:?}");
 }

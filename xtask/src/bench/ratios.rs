@@ -32,70 +32,32 @@ struct Reach {
 
 const ONE: &str = "1 threads";
 
+const fn reach(
+    what: &'static str,
+    (group, parameter): (&'static str, &'static str),
+    other: (&'static str, &'static str),
+    goal: f64,
+) -> Reach {
+    Reach {
+        group,
+        parameter,
+        what,
+        other,
+        goal,
+    }
+}
+
+#[rustfmt::skip]
 const REACH: &[Reach] = &[
-    Reach {
-        group: "begin_end",
-        parameter: "4096 slots, 1 threads",
-        what: "begin and end",
-        other: ("begin_end", NAIVE),
-        goal: 1.7,
-    },
-    Reach {
-        group: "harvest_landed",
-        parameter: "4096 of 4096 slots",
-        what: "harvest, a landed span",
-        other: ("harvest_landed", NAIVE),
-        goal: 1.0,
-    },
-    Reach {
-        group: "harvest_idle",
-        parameter: "4096 slots",
-        what: "harvest, idle ring of 4,096 slots",
-        other: ("harvest_idle", NAIVE),
-        goal: 0.01,
-    },
-    Reach {
-        group: "harvest_pending",
-        parameter: "1000 of 4096 slots, 1 streams",
-        what: "harvest, 1,000 pending spans of one stream",
-        other: ("harvest_pending", NAIVE),
-        goal: 1.3,
-    },
-    Reach {
-        group: "observe",
-        parameter: ONE,
-        what: "observe, to three read-modify-writes",
-        other: ("observe", NAIVE),
-        goal: 0.4,
-    },
-    Reach {
-        group: "observe",
-        parameter: ONE,
-        what: "observe, to prometheus-client classic",
-        other: ("observe", "prometheus-client classic"),
-        goal: 0.4,
-    },
-    Reach {
-        group: "observe",
-        parameter: ONE,
-        what: "observe, to prometheus-client native",
-        other: ("observe", "prometheus-client native"),
-        goal: 0.3,
-    },
-    Reach {
-        group: "table_hit",
-        parameter: ONE,
-        what: "table hit at half load, to papaya",
-        other: ("table_hit", "papaya"),
-        goal: 0.4,
-    },
-    Reach {
-        group: "table_miss",
-        parameter: ONE,
-        what: "table miss when full, to a hit",
-        other: ("table_hit", OURS),
-        goal: 10.0,
-    },
+    reach("begin and end", ("begin_end", "4096 slots, 1 threads"), ("begin_end", NAIVE), 1.7),
+    reach("harvest, a landed span", ("harvest_landed", "4096 of 4096 slots"), ("harvest_landed", NAIVE), 1.0),
+    reach("harvest, idle ring of 4,096 slots", ("harvest_idle", "4096 slots"), ("harvest_idle", NAIVE), 0.01),
+    reach("harvest, 1,000 pending spans of one stream", ("harvest_pending", "1000 of 4096 slots, 1 streams"), ("harvest_pending", NAIVE), 1.3),
+    reach("observe, to three read-modify-writes", ("observe", ONE), ("observe", NAIVE), 0.4),
+    reach("observe, to prometheus-client classic", ("observe", ONE), ("observe", "prometheus-client classic"), 0.4),
+    reach("observe, to prometheus-client native", ("observe", ONE), ("observe", "prometheus-client native"), 0.3),
+    reach("table hit at half load, to papaya", ("table_hit", ONE), ("table_hit", "papaya"), 0.4),
+    reach("table miss when full, to a hit", ("table_miss", ONE), ("table_hit", OURS), 10.0),
 ];
 
 /// Rounds of the ratios with a goal; odd, so that one is the median.

@@ -1,198 +1,152 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `docs/memory-ordering.md`: the state table and a row for every ordering of the
-//! telemetry sources. Tests here compare it with the sources, so that it cannot
-//! drift; `loom --weaken` tries the model that a row names.
+//! `docs/memory-ordering.md`: its tables are made from the comments at the code.
 
-use super::sites::Site;
-use crate::tidy::tree::File;
+use super::{mistakes, source};
+use crate::{
+    cargo,
+    error::{Context, Error, Result},
+    tidy::tree::{File, Tree},
+};
 
 /// The document, from the project's root.
-pub(super) const PATH: &str = "docs/memory-ordering.md";
+const PATH: &str = "docs/memory-ordering.md";
+const SLOT: &str = "crates/telemetry/src/kernel/slot.rs";
+const MODELS: &str = "crates/loom-tests/tests/models/";
 
-/// A row of the document's table of accesses.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Row {
-    /// From the project's root.
-    pub(super) path: String,
-    /// The function around the access.
-    pub(super) function: String,
-    /// As [`Site::access`].
-    pub(super) access: String,
-    /// As [`Site::ordering`].
-    pub(super) ordering: String,
-    /// The model that fails without it; `None` for a relaxed access.
-    pub(super) model: Option<String>,
-}
-
-impl Row {
-    /// Whether this row describes `site`.
-    pub(super) fn is(&self, site: &Site) -> bool {
-        self.path == site.path
-            && self.function == site.function
-            && self.access == site.access
-            && self.ordering == site.ordering
+/// Writes the tables anew.
+pub(crate) fn write() -> Result<()> {
+    let files = Tree::read(cargo::root())?.files;
+    let problems = problems(&files);
+    if !problems.is_empty() {
+        return Err(Error::Weaken(problems.join("\n")));
     }
+    let path = cargo::root().join(PATH);
+    std::fs::write(&path, page(&files)).context(|| format!("write {}", path.display()))
 }
 
-/// The rows under the headings that name a source file: `### crates/….rs`.
-pub(super) fn rows(text: &str) -> Vec<Row> {
-    let mut path = String::new();
-    let mut rows = Vec::new();
-    for line in text.lines() {
-        if let Some(heading) = line.strip_prefix("##") {
-            path = heading.trim_start_matches('#').trim().replace('`', "");
+/// The document with its tables as the sources have them.
+fn page(files: &[File]) -> String {
+    let states = text(files, SLOT).lines();
+    let states = states.filter_map(|line| line.strip_prefix("//! |"));
+    let states: String = states.map(|line| format!("|{line}\n")).collect();
+    let page = with_part(text(files, PATH), "states", &states);
+    with_part(&page, "accesses", &accesses(files))
+}
+
+/// A table for each file, a row for each ordering.
+fn accesses(files: &[File]) -> String {
+    let (mut out, mut path) = (String::new(), String::new());
+    for site in source::sites(files) {
+        if site.path != path {
+            path.clone_from(&site.path);
+            out += &format!(
+                "\n### `{path}`\n\n| function | access | ordering | partner, or why relaxed | model |\n\
+                 |---|---|---|---|---|\n"
+            );
         }
-        let Some(cells) = line.strip_prefix('|').filter(|_| path.ends_with(".rs")) else {
+        let model = site.model.map_or(String::new(), |name| format!("`{name}`"));
+        let (function, access, ordering) = (site.function, site.access, site.ordering);
+        let why = site.why.trim_end_matches('.').replace('|', "\\|");
+        out += &format!("| `{function}` | `{access}` | {ordering} | {why} | {model} |\n");
+    }
+    out
+}
+
+/// `page` with what stands between the marks of `part` replaced.
+fn with_part(page: &str, part: &str, content: &str) -> String {
+    let (begin, end) = (format!("<!-- {part} -->\n"), format!("<!-- /{part} -->"));
+    let Some((before, rest)) = page.split_once(&begin) else {
+        return page.to_owned();
+    };
+    let after = rest.split_once(&end).map_or("", |(_, after)| after);
+    [before, &begin, content.trim_start(), &end, after].concat()
+}
+
+/// What the sources and the mistakes do not say and should.
+fn problems(files: &[File]) -> Vec<String> {
+    let models = models(files);
+    let unknown = |model: &str| !models.iter().any(|known| known == model);
+    let mut found = Vec::new();
+    for site in source::sites(files) {
+        let place = format!(
+            "{}: `{}`: {} {}",
+            site.path, site.function, site.access, site.ordering
+        );
+        let problem = match (site.ordering.as_str(), &site.model) {
+            ("Relaxed", None) => continue,
+            ("Relaxed", Some(_)) => "nothing to weaken, so no model".to_owned(),
+            (ordering, _) if site.why.is_empty() => {
+                format!("say why and with whom above it: `// {ordering}: … (partner: …).`")
+            }
+            (_, None) => {
+                "name the model that fails without it: `// Model: module::name`".to_owned()
+            }
+            (_, Some(model)) if unknown(model) => format!("there is no model {model}"),
+            _ => continue,
+        };
+        found.push(format!("{place}: {problem}"));
+    }
+    let of_mistakes = mistakes::ALL
+        .iter()
+        .filter(|mistake| unknown(mistake.model));
+    found.extend(of_mistakes.map(|mistake| {
+        format!(
+            "mistake {}: there is no model {}",
+            mistake.name, mistake.model
+        )
+    }));
+    found
+}
+
+/// Every model's name, as the test runner gives it.
+fn models(files: &[File]) -> Vec<String> {
+    let mut models = Vec::new();
+    for file in files {
+        let Some(module) = file.path.strip_prefix(MODELS) else {
             continue;
         };
-        let cells: Vec<String> = cells
-            .split('|')
-            .map(|cell| cell.replace('`', "").trim().to_owned())
-            .collect();
-        let [function, access, ordering, _, model, _] = cells.as_slice() else {
-            continue;
-        };
-        if function == "function" || function.starts_with("--") {
-            continue;
-        }
-        rows.push(Row {
-            path: path.clone(),
-            function: function.clone(),
-            access: access.clone(),
-            ordering: ordering.clone(),
-            model: (!model.is_empty()).then(|| model.clone()),
-        });
+        let module = module.trim_end_matches(".rs");
+        let tests = file.text.split("\n#[test]\nfn ").skip(1);
+        let names = tests.filter_map(|test| test.split('(').next());
+        models.extend(names.map(|name| format!("{module}::{name}")));
     }
-    rows
+    models
 }
 
-/// The model that the document names for `site`.
-pub(super) fn model(files: &[File], site: &Site) -> Option<String> {
-    let text = &files.iter().find(|file| file.path == PATH)?.text;
-    rows(text).into_iter().find(|row| row.is(site))?.model
+fn text<'a>(files: &'a [File], path: &str) -> &'a str {
+    let file = files.iter().find(|file| file.path == path);
+    file.map_or("", |file| file.text.as_str())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{cargo, loom::mistakes, loom::sites, tidy::tree::Tree};
-
-    const SLOT: &str = "crates/telemetry/src/kernel/slot.rs";
 
     fn files() -> Vec<File> {
         Tree::read(cargo::root()).expect("the tree").files
     }
 
-    fn text<'a>(files: &'a [File], path: &str) -> &'a str {
-        let file = files.iter().find(|file| file.path == path);
-        &file.unwrap_or_else(|| panic!("no {path}")).text
-    }
-
-    /// Every model's name, as the test runner gives it.
-    fn models(files: &[File]) -> Vec<String> {
-        let mut models = Vec::new();
-        for file in files {
-            let Some(name) = file.path.strip_prefix("crates/loom-tests/tests/models/") else {
-                continue;
-            };
-            let module = name.trim_end_matches(".rs");
-            let mut test = false;
-            for (_, line) in file.lines() {
-                if let (true, Some(rest)) = (test, line.strip_prefix("fn ")) {
-                    let end = rest.find('(').unwrap_or(rest.len());
-                    models.push(format!("{module}::{}", &rest[..end]));
-                }
-                test = line == "#[test]";
-            }
-        }
-        models
+    #[test]
+    fn every_ordering_but_relaxed_names_its_partner_and_a_model_that_exists() {
+        let (files, sites) = (files(), source::sites(&files()));
+        assert!(sites.len() > 40, "only {} accesses seen", sites.len());
+        assert!(models(&files).len() > 20, "{:?}", models(&files));
+        let problems = problems(&files);
+        assert!(problems.is_empty(), "\n{}", problems.join("\n"));
     }
 
     #[test]
-    fn the_document_lists_the_accesses_of_the_sources_and_no_others() {
+    fn the_document_is_as_it_is_generated() {
         let files = files();
-        let key = |path: &str, function: &str, access: &str, ordering: &str| {
-            format!("{path}: {function}: {access} {ordering}")
-        };
-        let mut documented: Vec<_> = rows(text(&files, PATH))
-            .iter()
-            .map(|row| key(&row.path, &row.function, &row.access, &row.ordering))
-            .collect();
-        let mut written: Vec<_> = sites::all(&files)
-            .iter()
-            .map(|site| key(&site.path, &site.function, &site.access, &site.ordering))
-            .collect();
-        assert!(written.len() > 40, "only {} accesses seen", written.len());
-        documented.sort();
-        written.sort();
-        let not_in = |other: &[String], one: &[String]| -> Vec<String> {
-            let mut other = other.to_vec();
-            let mut rest = one.to_vec();
-            rest.retain(|item| match other.iter().position(|o| o == item) {
-                Some(at) => {
-                    other.swap_remove(at);
-                    false
-                }
-                None => true,
-            });
-            rest
-        };
-        let (missing, stale) = (not_in(&documented, &written), not_in(&written, &documented));
+        let page = page(&files);
         assert!(
-            missing.is_empty() && stale.is_empty(),
-            "{PATH} lacks:\n{}\nand has but should not:\n{}",
-            missing.join("\n"),
-            stale.join("\n")
+            page.contains("| `Open` |") && page.contains("| Acquire |"),
+            "{page}"
         );
-    }
-
-    #[test]
-    fn every_ordering_but_relaxed_names_a_model_that_exists() {
-        let files = files();
-        let models = models(&files);
-        assert!(models.len() > 20, "{models:?}");
-        for row in rows(text(&files, PATH)) {
-            match (row.ordering.as_str(), &row.model) {
-                ("Relaxed", None) => {}
-                ("Acquire" | "Release" | "AcqRel", Some(model)) => {
-                    assert!(models.contains(model), "{row:?}: no such model");
-                }
-                _ => panic!("{row:?}: a model for each ordering but Relaxed"),
-            }
-        }
-        for mistake in mistakes::ALL {
-            assert!(
-                models.iter().any(|model| model == mistake.model),
-                "{}",
-                mistake.name
-            );
-        }
-    }
-
-    #[test]
-    fn the_state_table_is_that_of_the_slot() {
-        let files = files();
-        let states: Vec<_> = text(&files, SLOT)
-            .lines()
-            .filter_map(|line| line.strip_prefix("//! "))
-            .filter(|line| line.starts_with('|'))
-            .collect();
-        assert!(states.len() > 5, "{states:?}");
-        let table = states.join("\n");
+        let same = page == text(&files, PATH);
         assert!(
-            text(&files, PATH).contains(&table),
-            "{PATH} lacks:\n{table}"
+            same,
+            "{PATH} is not up to date: `cargo xtask loom --page` writes it"
         );
-    }
-
-    #[test]
-    fn mistakes_fit_the_sources() {
-        let files = files();
-        for mistake in mistakes::ALL {
-            for edit in mistake.edits {
-                edit.apply(text(&files, edit.path))
-                    .unwrap_or_else(|err| panic!("{}: {err}", mistake.name));
-            }
-        }
     }
 }

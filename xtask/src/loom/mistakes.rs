@@ -1,285 +1,290 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The classic mistakes of such a protocol, as small patches of the sources. A
-//! set of models that lets one of them pass proves nothing.
-
-use crate::error::{Error, Result};
+//! The classic mistakes of such a protocol, as small edits of the sources. A set
+//! of models that lets one of them pass proves nothing.
 
 /// A mistake and the model that is expected to catch it.
 #[derive(Debug)]
 pub(super) struct Mistake {
     pub(super) name: &'static str,
-    pub(super) edits: &'static [Edit],
     pub(super) model: &'static str,
+    pub(super) edits: &'static [Edit],
 }
 
-/// Replaces a text that occurs once in a file.
-#[derive(Debug)]
-pub(super) struct Edit {
-    pub(super) path: &'static str,
-    pub(super) from: &'static str,
-    pub(super) to: &'static str,
+/// A file of the telemetry crate, a function in it, code that it holds once (told
+/// by its tokens, so any layout will do), and what stands there instead.
+type Edit = (&'static str, &'static str, &'static str, &'static str);
+
+/// The source that an edit names.
+pub(super) fn path(file: &str) -> String {
+    format!("crates/telemetry/src/{file}")
 }
 
-impl Edit {
-    /// The file's text with this edit made.
-    pub(super) fn apply(&self, text: &str) -> Result<String> {
-        let found = text.matches(self.from).count();
-        if found == 1 {
-            return Ok(text.replacen(self.from, self.to, 1));
-        }
-        let (file, text) = (self.path.to_owned(), self.from.to_owned());
-        Err(Error::Patch { file, text, found })
-    }
-}
-
-const RING: &str = "crates/telemetry/src/kernel/ring.rs";
-const PASS: &str = "crates/telemetry/src/kernel/pass.rs";
-const SLOT: &str = "crates/telemetry/src/kernel/slot.rs";
-const TABLE: &str = "crates/telemetry/src/kernel/table.rs";
-const TOGETHER: &str = "crates/telemetry/src/kernel/estimates/together.rs";
-const PACKED: &str = "crates/telemetry/src/instrument/packed.rs";
-
-const fn edit(path: &'static str, from: &'static str, to: &'static str) -> Edit {
-    Edit { path, from, to }
-}
+const RING: &str = "kernel/ring.rs";
+const PASS: &str = "kernel/pass.rs";
+const SLOT: &str = "kernel/slot.rs";
+const TABLE: &str = "kernel/table.rs";
+const TOGETHER: &str = "kernel/estimates/together.rs";
+const PACKED: &str = "instrument/packed.rs";
 
 /// Every mistake.
 pub(super) const ALL: &[Mistake] = &[
     Mistake {
         name: "open before the start is recorded",
-        edits: &[edit(
-            RING,
-            "        if self.ops.record(index, Edge::Start, stream) {\n            slot.open(lap);",
-            "        slot.open(lap);\n        if self.ops.record(index, Edge::Start, stream) {",
-        )],
         model: "recorders::a_span_may_end_on_another_thread",
+        edits: &[
+            (RING, "take", "slot.open(lap);", ""),
+            (
+                RING,
+                "take",
+                "if self.ops.record",
+                "slot.open(lap); if self.ops.record",
+            ),
+        ],
     },
     Mistake {
         name: "close before the end is recorded",
-        edits: &[edit(
-            RING,
-            "        if self.ops.record(index, Edge::End, stream) {\n            slot.close(lap, stream);",
-            "        slot.close(lap, stream);\n        if self.ops.record(index, Edge::End, stream) {",
-        )],
         model: "tail::a_closed_span_is_landed_as_it_was_left",
+        edits: &[
+            (RING, "end_into", "slot.close(lap, stream);", ""),
+            (
+                RING,
+                "end_into",
+                "if self.ops.record",
+                "slot.close(lap, stream); if self.ops.record",
+            ),
+        ],
     },
     Mistake {
         name: "describe after open",
+        model: "gaps::a_gap_against_an_end_on_another_thread",
         edits: &[
-            edit(RING, "        slot.describe(packed, self.losses());\n", ""),
-            edit(
+            (RING, "take", "slot.describe(packed, self.losses());", ""),
+            (
                 RING,
-                "            slot.open(lap);\n",
-                "            slot.open(lap);\n            slot.describe(packed, self.losses());\n",
+                "take",
+                "slot.open(lap);",
+                "slot.open(lap); slot.describe(packed, self.losses());",
             ),
         ],
-        model: "gaps::a_gap_against_an_end_on_another_thread",
     },
     Mistake {
         name: "free before the poll",
+        model: "harvesters::two_harvesters_land_each_span_once",
         edits: &[
-            edit(
+            (PASS, "land", "slot.settle(word.lap(), true);", ""),
+            (
                 PASS,
-                "        let answer = match self.pass",
-                "        slot.settle(word.lap(), true);\n        let answer = match self.pass",
-            ),
-            edit(
-                PASS,
-                "packed, ns, gap_ns);\n        slot.settle(word.lap(), true);\n",
-                "packed, ns, gap_ns);\n",
+                "poll",
+                "let answer =",
+                "slot.settle(word.lap(), true); let answer =",
             ),
         ],
-        model: "harvesters::two_harvesters_land_each_span_once",
     },
     Mistake {
         name: "free before the gap is read",
+        model: "gaps::a_gap_against_a_recorder_of_its_own_slot",
         edits: &[
-            edit(
+            (PASS, "land", "slot.settle(word.lap(), true);", ""),
+            (
                 PASS,
-                "        let gap_ns = match self.gaps {",
-                "        slot.settle(word.lap(), true);\n        let gap_ns = match self.gaps {",
-            ),
-            edit(
-                PASS,
-                "packed, ns, gap_ns);\n        slot.settle(word.lap(), true);\n",
-                "packed, ns, gap_ns);\n",
+                "land",
+                "let gap_ns =",
+                "slot.settle(word.lap(), true); let gap_ns =",
             ),
         ],
-        model: "gaps::a_gap_against_a_recorder_of_its_own_slot",
     },
     Mistake {
         name: "passes that do not exclude each other",
-        edits: &[edit(
-            PASS,
-            "        let Some(mut guard) = try_lock(&self.pass) else {",
-            "        let own = crate::sync::Mutex::new(Pass::new(0));\n        let Some(mut guard) = try_lock(&own) else {",
-        )],
         model: "harvesters::two_harvesters_of_spans_at_rest",
+        edits: &[(
+            PASS,
+            "pass",
+            "let Some(mut guard) = try_lock(&self.pass)",
+            "let own = crate::sync::Mutex::new(Pass::new(0)); let Some(mut guard) = try_lock(&own)",
+        )],
     },
     Mistake {
         name: "claim by load and store",
-        edits: &[edit(
-            SLOT,
-            "            match self.exchange(seen, Word::new(STARTING, lap), Ordering::Acquire) {",
-            "            let found = self.word();\n            let free = found.state() == State::Free && found.lap() < lap;\n            if free {\n                self.word.store(Word::new(STARTING, lap).0, Ordering::Release);\n            }\n            match if free { Ok(()) } else { Err(found) } {",
-        )],
         model: "recorders::two_recorders_take_one_slot_again_and_again",
+        edits: &[(
+            SLOT,
+            "claim",
+            "match self.exchange(seen, Word::new(STARTING, lap), Ordering::Acquire)",
+            "let found = self.word();
+            let free = found.state() == State::Free && found.lap() < lap;
+            if free { self.word.store(Word::new(STARTING, lap).0, Ordering::Release); }
+            match if free { Ok(()) } else { Err(found) }",
+        )],
     },
     Mistake {
         name: "take for the end by load and store",
-        edits: &[edit(
-            SLOT,
-            "self.exchange(seen, Word::new(ENDING, seen.lap()), Ordering::Acquire);",
-            "Transition::Made;\n        fence(Ordering::Acquire);\n        self.word.store(Word::new(ENDING, seen.lap()).0, Ordering::Release);",
-        )],
         model: "recorders::of_two_ends_of_one_span_one_records",
+        edits: &[(
+            SLOT,
+            "begin_end",
+            "self.exchange(seen, Word::new(ENDING, seen.lap()), Ordering::Acquire)",
+            "{ fence(Ordering::Acquire);
+            self.word.store(Word::new(ENDING, seen.lap()).0, Ordering::Release);
+            Transition::Made }",
+        )],
     },
     Mistake {
         name: "give up by load and store",
-        edits: &[edit(
-            SLOT,
-            "        self.exchange(seen, Word::new(FREE, seen.lap()), Ordering::Relaxed)",
-            "        fence(Ordering::Acquire);\n        self.word.store(Word::new(FREE, seen.lap()).0, Ordering::Release);\n        Transition::Made",
-        )],
         model: "tokens::a_cancel_and_an_end_of_one_span",
+        edits: &[(
+            SLOT,
+            "give_up",
+            "self.exchange(seen, Word::new(FREE, seen.lap()), Ordering::Relaxed)",
+            "({ fence(Ordering::Acquire);
+            self.word.store(Word::new(FREE, seen.lap()).0, Ordering::Release);
+            Transition::Made })",
+        )],
     },
     Mistake {
         name: "generation not bumped",
-        edits: &[
-            edit(
-                RING,
-                "let (index, lap) = self.turns.of(ticket);",
-                "let (index, lap) = (self.turns.of(ticket).0, 1);",
-            ),
-            edit(SLOT, " || found.lap() >= lap", ""),
-        ],
         model: "tokens::a_late_end_against_the_slots_next_span",
+        edits: &[
+            (
+                RING,
+                "take",
+                "self.turns.of(ticket)",
+                "(self.turns.of(ticket).0, 1)",
+            ),
+            (SLOT, "claim", "|| found.lap() >= lap", ""),
+        ],
     },
     Mistake {
         name: "generation not compared",
-        edits: &[edit(
-            RING,
-            "(is_it && slot.begin_end(seen)",
-            "((is_it || seen.state() == State::Open) && slot.begin_end(seen)",
-        )],
         model: "tokens::a_late_end_against_the_slots_next_span",
+        edits: &[(
+            RING,
+            "end_into",
+            "is_it && slot.begin_end",
+            "(is_it || seen.state() == State::Open) && slot.begin_end",
+        )],
     },
     Mistake {
         name: "reclaim in the middle of a record",
-        edits: &[edit(
-            PASS,
-            "State::Busy => false,",
-            "State::Busy => self.reclaim(index, slot, word),",
-        )],
         model: "tokens::a_reclaim_never_takes_a_span_whose_end_is_being_recorded",
+        edits: &[(
+            PASS,
+            "visit_other",
+            "State::Busy => false",
+            "State::Busy => self.reclaim(index, slot, word)",
+        )],
     },
     Mistake {
         name: "tail moved past turns that nobody has taken yet",
-        edits: &[edit(
-            PASS,
-            "} else if word.lap() < lap {",
-            "} else if false {",
-        )],
         model: "tail::a_recorder_between_ticket_and_claim_is_not_left_behind",
+        edits: &[(PASS, "visit_other", "word.lap() < lap", "false")],
     },
     Mistake {
         name: "skip of a slot that nobody was turned away from",
-        edits: &[edit(
-            SLOT,
-            "if self.turned_away.load(Ordering::Relaxed) < lap {",
-            "if self.turned_away.load(Ordering::Relaxed) > lap {",
-        )],
         model: "tail::a_recorder_between_ticket_and_claim_is_not_left_behind",
+        edits: &[(
+            SLOT,
+            "skip",
+            "self.turned_away.load(Ordering::Relaxed) < lap",
+            "self.turned_away.load(Ordering::Relaxed) > lap",
+        )],
     },
     Mistake {
         name: "skip that does not say so in the word",
-        edits: &[edit(
-            SLOT,
-            "        self.exchange(seen, Word::new(FREE, lap), Ordering::Relaxed)",
-            "        let _ = seen;\n        Transition::Made",
-        )],
         model: "tail::a_recorder_that_oversleeps_a_skip_begins_nothing",
+        edits: &[(
+            SLOT,
+            "skip",
+            "self.exchange(seen, Word::new(FREE, lap), Ordering::Relaxed)",
+            "({ let _ = seen; Transition::Made })",
+        )],
     },
     Mistake {
         name: "head read before the tail",
-        edits: &[edit(
-            RING,
-            "        let tail = self.passed.tail.load(Ordering::Acquire);\n        self.head.load(Ordering::Relaxed) == tail\n",
-            "        let head = self.head.load(Ordering::Relaxed);\n        head == self.passed.tail.load(Ordering::Acquire)\n",
-        )],
         model: "tail::a_pass_over_an_idle_ring_leaves_nothing_of_its_caller",
+        edits: &[
+            (
+                RING,
+                "is_idle",
+                "self.head.load(Ordering::Relaxed) == tail",
+                "head == tail",
+            ),
+            (
+                RING,
+                "is_idle",
+                "let tail =",
+                "let head = self.head.load(Ordering::Relaxed); let tail =",
+            ),
+        ],
     },
     Mistake {
         name: "gap not checked after it was read",
-        edits: &[edit(
+        model: "gaps::a_gap_against_a_recorder_of_the_slot_before",
+        edits: &[(
             SLOT,
+            "while_landed",
             "if self.peek() == landed { value } else { None }",
             "value",
         )],
-        model: "gaps::a_gap_against_a_recorder_of_the_slot_before",
     },
     Mistake {
         name: "row claimed without a second look",
+        model: "table::a_row_claimed_by_two_at_once",
         edits: &[
-            edit(
+            (TABLE, "claim", "match self.probe(func)", "match found"),
+            (
                 TABLE,
-                "        let mut used = lock(&self.used);\n",
-                "        let found = self.probe(func);\n        let mut used = lock(&self.used);\n",
-            ),
-            edit(
-                TABLE,
-                "        match self.probe(func) {\n            Probe::Row(row) => Some(row),",
-                "        match found {\n            Probe::Row(row) => Some(row),",
+                "claim",
+                "let mut used =",
+                "let found = self.probe(func); let mut used =",
             ),
         ],
-        model: "table::a_row_claimed_by_two_at_once",
     },
     Mistake {
         name: "row shown without its key",
-        edits: &[edit(
-            TABLE,
-            "if samples > 0 && func != 0 {",
-            "if samples > 0 {",
-        )],
         model: "table::a_row_claimed_beside_a_reader",
+        edits: &[(TABLE, "each_row", "samples > 0 && func != 0", "samples > 0")],
     },
     Mistake {
         name: "fold counted before it is made",
+        model: "cells::a_fold_against_a_reader",
         edits: &[
-            edit(PACKED, "        work();\n", ""),
-            edit(
+            (PACKED, "folding", "work();", ""),
+            (
                 PACKED,
-                "        self.done.fetch_add(1, Ordering::Release);\n",
-                "        self.done.fetch_add(1, Ordering::Release);\n        work();\n",
+                "folding",
+                "self.done.fetch_add(1, Ordering::Release);",
+                "self.done.fetch_add(1, Ordering::Release); work();",
             ),
         ],
-        model: "cells::a_fold_against_a_reader",
     },
     Mistake {
         name: "copy not checked after it was read",
-        edits: &[edit(
-            PACKED,
-            "self.started.load(Ordering::Relaxed) == done\n",
-            "done == done.min(self.started.load(Ordering::Relaxed))\n",
-        )],
         model: "cells::a_fold_against_a_reader",
+        edits: &[(
+            PACKED,
+            "try_copy",
+            "self.started.load(Ordering::Relaxed) == done",
+            "done == done.min(self.started.load(Ordering::Relaxed))",
+        )],
     },
     Mistake {
         name: "a copy of words that is not checked again",
-        edits: &[edit(
-            TOGETHER,
-            "            (self.version.load(Ordering::Relaxed) == before).then_some(value)",
-            "            Some(value)",
-        )],
         model: "together::a_change_against_a_reader",
+        edits: &[(
+            TOGETHER,
+            "read",
+            "(self.version.load(Ordering::Relaxed) == before).then_some(value)",
+            "Some(value)",
+        )],
     },
     Mistake {
         name: "two writers of words at once",
-        edits: &[edit(
-            TOGETHER,
-            "                .compare_exchange(version, version + 1, Ordering::Acquire, Ordering::Relaxed)\n                .is_ok();",
-            "                .swap(version + 1, Ordering::Acquire) > 0\n                || version == 0;",
-        )],
         model: "together::two_writers_lose_nothing",
+        edits: &[(
+            TOGETHER,
+            "claim",
+            ".compare_exchange(version, version + 1, Ordering::Acquire, Ordering::Relaxed).is_ok()",
+            ".swap(version + 1, Ordering::Acquire) > 0 || version == 0",
+        )],
     },
 ];

@@ -7,7 +7,7 @@
 
 mod document;
 mod mistakes;
-mod sites;
+mod source;
 mod weaken;
 
 use std::{
@@ -26,6 +26,7 @@ use crate::{
 const PACKAGE: &str = "metrale-loom-tests";
 const CFG: [&str; 2] = ["--cfg", "metrale_loom"];
 
+pub(crate) use document::write as write_page;
 pub(crate) use weaken::run as weaken;
 
 /// Runs the models; `args` go to the test runner.

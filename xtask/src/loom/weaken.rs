@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{binaries, document, list, mistakes, rustflags, sites};
+use super::{binaries, list, mistakes, rustflags, source};
 use crate::{
     cargo,
     error::{Context, Error, Result},
@@ -85,8 +85,8 @@ pub(crate) fn run(only: &[OsString]) -> Result<()> {
         return Err(Error::Weaken(what));
     }
     if elsewhere > 0 {
-        let named = document::PATH;
-        let what = format!("{elsewhere} caught by another model than {named} or the patch names");
+        let what =
+            format!("{elsewhere} caught by another model than the code or the mistake names");
         return Err(Error::Weaken(what));
     }
     Ok(())
@@ -108,28 +108,33 @@ fn variants(files: &[File]) -> Result<Vec<Variant>> {
         file.map_or("", |file| file.text.as_str())
     };
     let mut variants = Vec::new();
-    for site in sites::all(files) {
+    for site in source::sites(files) {
         let fence = site.access == "fence";
         for to in weaker(&site.ordering) {
             let to = if fence { "nothing" } else { to };
-            let (short, line) = (site.path.rsplit('/').next().unwrap_or(""), site.line);
+            let short = site.path.rsplit('/').next().unwrap_or("");
             variants.push(Variant {
                 name: format!(
-                    "{short}:{line} {}: {} {} -> {to}",
+                    "{short} {}: {} {} -> {to}",
                     site.function, site.access, site.ordering
                 ),
-                files: vec![(site.path.clone(), weakened(text(&site.path), &site, to))],
-                model: document::model(files, &site),
+                files: vec![(site.path.clone(), site.weakened(text(&site.path), to))],
+                model: site.model.clone(),
             });
         }
     }
     for mistake in mistakes::ALL {
         let mut changed: Vec<(String, String)> = Vec::new();
-        for edit in mistake.edits {
-            match changed.iter_mut().find(|(path, _)| path == edit.path) {
-                Some((_, text)) => *text = edit.apply(text)?,
-                None => changed.push((edit.path.to_owned(), edit.apply(text(edit.path))?)),
-            }
+        for (file, function, from, to) in mistake.edits {
+            let path = mistakes::path(file);
+            let at = changed.iter().position(|(changed, _)| *changed == path);
+            let before = at.map_or_else(|| text(&path).to_owned(), |at| changed.remove(at).1);
+            let after = source::edited(&before, function, from, to).map_err(|found| {
+                let (name, from) = (mistake.name, (*from).to_owned());
+                let place = format!("mistake {name}: {path}, function {function}");
+                Error::Edit { place, from, found }
+            })?;
+            changed.push((path, after));
         }
         variants.push(Variant {
             name: format!("mistake: {}", mistake.name),
@@ -138,21 +143,6 @@ fn variants(files: &[File]) -> Result<Vec<Variant>> {
         });
     }
     Ok(variants)
-}
-
-/// `text` with the ordering at `site` replaced by `to`, or its fence by nothing.
-fn weakened(text: &str, site: &sites::Site, to: &str) -> String {
-    let from = format!("Ordering::{}", site.ordering);
-    let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
-    let Some(line) = lines.get_mut(site.line - 1) else {
-        return text.to_owned();
-    };
-    if site.access == "fence" {
-        *line = line.replacen(&format!("fence({from})"), "()", 1);
-    } else if let Some((at, _)) = line.match_indices("Ordering::").nth(site.nth) {
-        line.replace_range(at..at + from.len(), &format!("Ordering::{to}"));
-    }
-    lines.concat()
 }
 
 /// A copy of the project that variants are built in, one after the other: the
@@ -277,33 +267,6 @@ fn write(root: &Path, path: &str, text: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const TEXT: &str = "fn f() {
-    fence(Ordering::Release);
-    a.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire);
-    a.load(Ordering::Relaxed);
-}
-";
-
-    #[test]
-    fn each_ordering_is_weakened_by_itself() {
-        let file = File::new("crates/telemetry/src/a.rs", TEXT);
-        let made: Vec<_> = sites::all(std::slice::from_ref(&file))
-            .iter()
-            .flat_map(|site| weaker(&site.ordering).iter().map(move |to| (site, to)))
-            .map(|(site, to)| weakened(TEXT, site, to))
-            .collect();
-        let line = |from: &str, to: &str| TEXT.replacen(from, to, 1);
-        assert_eq!(
-            made,
-            [
-                line("fence(Ordering::Release)", "()"),
-                line("AcqRel", "Acquire"),
-                line("AcqRel", "Release"),
-                line("Ordering::Acquire", "Ordering::Relaxed"),
-            ]
-        );
-    }
 
     #[test]
     fn a_variant_is_the_source_with_one_change() {

@@ -107,7 +107,10 @@ pub(super) fn check(members: &[Member]) -> Vec<Violation> {
                 if !used.optional {
                     report("prometheus-client must be optional".to_owned());
                 }
-                let asked = used.features.iter().any(|it| it.contains("protobuf"));
+                let asked = used
+                    .features
+                    .iter()
+                    .any(|feature| feature.contains("protobuf"));
                 let turned_on = member
                     .turns_on
                     .iter()

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The project's files as the rules see them: path from the root, text, and for
-//! Rust sources the tokens.
+//! The project's files as the rules see them: path from the root and text.
 //!
 //! The tree is walked rather than asked from git, so that a source archive is
 //! checked too. Build outputs are told by the tag that cargo leaves in a target
@@ -8,10 +7,7 @@
 
 use std::{fs, path::Path};
 
-use super::{
-    Violation,
-    tokens::{self, Token},
-};
+use super::Violation;
 use crate::error::{Context, Result};
 
 /// A text file of the project.
@@ -21,30 +17,20 @@ pub(crate) struct File {
     pub(crate) path: String,
     /// Its whole text.
     pub(crate) text: String,
-    /// The tokens of a Rust source; `None` for other files and for a Rust source
-    /// that is none, which `unreadable` reports.
-    pub(crate) tokens: Option<Vec<Token>>,
 }
 
 impl File {
     /// A file with this path and text.
     pub(crate) fn new(path: &str, text: &str) -> Self {
-        let rust = path.ends_with(".rs");
         Self {
             path: path.to_owned(),
             text: text.to_owned(),
-            tokens: rust.then(|| tokens::read(text)).flatten(),
         }
     }
 
     /// Whether this is a Rust source.
     pub(crate) fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
-    }
-
-    /// The tokens, none for a file without.
-    pub(crate) fn tokens(&self) -> &[Token] {
-        self.tokens.as_deref().unwrap_or_default()
     }
 
     /// The lines with their numbers from 1.
@@ -65,15 +51,6 @@ impl File {
             rule,
             message: message.into(),
         }
-    }
-}
-
-/// Reports a Rust source whose tokens cannot be read: no rule could see it.
-pub(crate) fn unreadable(file: &File) -> Vec<Violation> {
-    if file.is_rust() && file.tokens.is_none() {
-        vec![file.at(0, "syntax", "not Rust: its tokens cannot be read")]
-    } else {
-        Vec::new()
     }
 }
 
@@ -148,12 +125,5 @@ mod tests {
         let tree = Tree::read(root.path()).expect("tree");
         let paths: Vec<_> = tree.files.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(paths, [".ci/run", "a.rs"]);
-    }
-
-    #[test]
-    fn a_source_that_does_not_lex_is_reported() {
-        assert_eq!(unreadable(&File::new("a.rs", "fn f( {")).len(), 1);
-        assert_eq!(unreadable(&File::new("a.rs", "fn f() {}")), []);
-        assert_eq!(unreadable(&File::new("a.md", "fn f( {")), []);
     }
 }

@@ -2,5 +2,7 @@
 //! Measures metrale on a GPU; `--help` says how, [`metrale_bench::gpu`] what.
 
 fn main() -> std::process::ExitCode {
+    // Who reads no further ends it, as any program in a pipe.
+    sigpipe::reset();
     metrale_bench::gpu::main(std::env::args_os().skip(1).collect())
 }

@@ -9,14 +9,10 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::ManuallyDrop;
 
 macro_rules! functions {
-    (
-        required { $($name:ident = $symbol:literal($($arg:ty),*);)* }
-        optional { $($oname:ident = $osymbol:literal($($oarg:ty),*);)* }
-    ) => {
+    ($($name:ident = $symbol:literal($($arg:ty),*);)*) => {
         /// The functions. A call is unsafe: the driver dereferences handles.
         pub(crate) struct Functions {
             $(pub(crate) $name: unsafe extern "C" fn($($arg),*) -> Status,)*
-            $(pub(crate) $oname: Option<unsafe extern "C" fn($($oarg),*) -> Status>,)*
         }
 
         impl Functions {
@@ -28,11 +24,6 @@ macro_rules! functions {
                         let found = unsafe { library.get($symbol.to_bytes_with_nul()) };
                         *found.map_err(|_| Failure::Missing($symbol))?
                     },)*
-                    $($oname: {
-                        // SAFETY: the driver gives that name this signature.
-                        let found = unsafe { library.get($osymbol.to_bytes_with_nul()) };
-                        found.ok().map(|found| *found)
-                    },)*
                 })
             }
         }
@@ -40,32 +31,25 @@ macro_rules! functions {
 }
 
 functions! {
-    required {
-        init = c"cuInit"(c_uint);
-        attribute = c"cuDeviceGetAttribute"(*mut c_int, c_uint, c_int);
-        retain = c"cuDevicePrimaryCtxRetain"(*mut u64, c_int);
-        reset = c"cuDevicePrimaryCtxReset_v2"(c_int);
-        set_current = c"cuCtxSetCurrent"(u64);
-        new_stream = c"cuStreamCreate"(*mut u64, c_uint);
-        sync_stream = c"cuStreamSynchronize"(u64);
-        begin_capture = c"cuStreamBeginCapture_v2"(u64, c_uint);
-        end_capture = c"cuStreamEndCapture"(u64, *mut u64);
-        instantiate = c"cuGraphInstantiateWithFlags"(*mut u64, u64, u64);
-        launch_graph = c"cuGraphLaunch"(u64, u64);
-        destroy_graph = c"cuGraphDestroy"(u64);
-        load = c"cuModuleLoadData"(*mut u64, *const c_char);
-        function = c"cuModuleGetFunction"(*mut u64, u64, *const c_char);
-        launch = c"cuLaunchKernel"(
-            u64, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, u64,
-            *mut *mut c_void, *mut *mut c_void
-        );
-        alloc = c"cuMemAlloc_v2"(*mut u64, usize);
-        to_host = c"cuMemcpyDtoH_v2"(*mut c_void, u64, usize);
-        alloc_host = c"cuMemHostAlloc"(*mut *mut c_void, usize, c_uint);
-    }
-    optional {
-        stream_id = c"cuStreamGetId"(u64, *mut u64);
-    }
+    init = c"cuInit"(c_uint);
+    attribute = c"cuDeviceGetAttribute"(*mut c_int, c_uint, c_int);
+    retain = c"cuDevicePrimaryCtxRetain"(*mut u64, c_int);
+    set_current = c"cuCtxSetCurrent"(u64);
+    new_stream = c"cuStreamCreate"(*mut u64, c_uint);
+    sync_stream = c"cuStreamSynchronize"(u64);
+    begin_capture = c"cuStreamBeginCapture_v2"(u64, c_uint);
+    end_capture = c"cuStreamEndCapture"(u64, *mut u64);
+    instantiate = c"cuGraphInstantiateWithFlags"(*mut u64, u64, u64);
+    launch_graph = c"cuGraphLaunch"(u64, u64);
+    destroy_graph = c"cuGraphDestroy"(u64);
+    load = c"cuModuleLoadData"(*mut u64, *const c_char);
+    function = c"cuModuleGetFunction"(*mut u64, u64, *const c_char);
+    launch = c"cuLaunchKernel"(
+        u64, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, u64,
+        *mut *mut c_void, *mut *mut c_void
+    );
+    alloc = c"cuMemAlloc_v2"(*mut u64, usize);
+    to_host = c"cuMemcpyDtoH_v2"(*mut c_void, u64, usize);
 }
 
 /// The library of `driver`; it is never unloaded.

@@ -4,7 +4,7 @@
 //!
 //! Invariant: a handle here was made by the driver and is never destroyed, so
 //! it may be given to the driver at any time: the process ends with its
-//! section. (Only the probe of a reset breaks this, and says so.)
+//! section.
 
 use super::Failure;
 use super::cuda::{Functions, called};
@@ -29,22 +29,18 @@ pub(crate) struct Graph(u64);
 
 /// `CU_STREAM_NON_BLOCKING`.
 const NON_BLOCKING: u32 = 1;
-/// `CU_MEMHOSTALLOC_DEVICEMAP`: the device may write it.
-const DEVICE_MAP: u32 = 2;
 
 /// See the module.
 pub(crate) struct Gpu {
     pub(crate) driver: Arc<Driver>,
     pub(super) more: Functions,
     pub(crate) context: u64,
-    pub(crate) ordinal: c_int,
     /// Does nothing.
     pub(crate) empty: Kernel,
     /// Runs as many nanoseconds as its argument says.
     pub(crate) spin: Kernel,
     stamp: Kernel,
     ticks: Kernel,
-    mark: Kernel,
     /// Where `stamp` and `ticks` write.
     memory: u64,
 }
@@ -69,12 +65,10 @@ impl Gpu {
             driver,
             more,
             context,
-            ordinal,
             empty: nothing,
             spin: nothing,
             stamp: nothing,
             ticks: nothing,
-            mark: nothing,
             memory: 0,
         };
         gpu.enter()?;
@@ -114,10 +108,9 @@ impl Gpu {
             let found = unsafe { (self.more.function)(&raw mut kernel, module, name.as_ptr()) };
             called(c"cuModuleGetFunction", found).map(|()| Kernel(kernel))
         };
-        let all = [c"empty", c"spin", c"stamp", c"ticks", c"mark"].map(find);
-        let [empty, spin, stamp, ticks, mark] = all;
-        (self.empty, self.spin, self.stamp) = (empty?, spin?, stamp?);
-        (self.ticks, self.mark) = (ticks?, mark?);
+        let [empty, spin, stamp, ticks] = [c"empty", c"spin", c"stamp", c"ticks"].map(find);
+        (self.empty, self.spin) = (empty?, spin?);
+        (self.stamp, self.ticks) = (stamp?, ticks?);
         Ok(())
     }
 
@@ -264,23 +257,6 @@ impl Gpu {
             .iter()
             .map(|time| time.wrapping_sub(first) as f64)
             .collect())
-    }
-
-    /// Four bytes of the host that a kernel can write, all 0.
-    pub(crate) fn flag(&self) -> Result<*const u32, Failure> {
-        let mut flag: *mut c_void = std::ptr::null_mut();
-        // SAFETY: a pointer to a live handle.
-        let made = unsafe { (self.more.alloc_host)(&raw mut flag, 4096, DEVICE_MAP) };
-        called(c"cuMemHostAlloc", made)?;
-        let flag = flag.cast::<u32>();
-        // SAFETY: just made, and good for 4,096 bytes.
-        unsafe { flag.write_volatile(0) };
-        Ok(flag)
-    }
-
-    /// Launches a kernel that writes 1 to `flag`, which [`flag`](Self::flag) made.
-    pub(crate) fn mark(&self, stream: Stream, flag: *const u32) -> Result<(), Failure> {
-        self.launch_with(self.mark, stream, [flag.expose_provenance() as u64])
     }
 
     pub(crate) fn begin_capture(&self, stream: Stream, mode: u32) -> Result<(), Failure> {

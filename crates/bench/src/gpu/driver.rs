@@ -88,21 +88,13 @@ fn simulated(folder: Option<OsString>) -> Result<Driver, NoDriver> {
 #[cfg(test)]
 mod tests {
     use super::{NoDriver, real, simulated};
-    use metrale_gpu_sys::cuda::{Driver, DriverError};
-
-    /// The simulator of this process, as a driver that somebody loaded.
-    fn simulator() -> Driver {
-        let find = |name: &std::ffi::CStr| {
-            let name = name.to_str().expect("ASCII");
-            metrale_gpu_sim::symbol(name).unwrap_or(std::ptr::null())
-        };
-        // SAFETY: the simulator's functions have the driver's signatures.
-        unsafe { Driver::from_symbols("the simulator", find) }.expect("complete")
-    }
+    use metrale_gpu_sim::app::{DriverError, driver};
+    use std::sync::Arc;
 
     #[test]
     fn a_simulated_driver_is_refused_where_a_gpu_is_asked_for() {
-        let error = real(simulator()).expect_err("refused");
+        let error = real(Arc::into_inner(driver().expect("complete")).expect("unshared"))
+            .expect_err("refused");
         assert!(matches!(error, NoDriver::Simulated(_)));
         assert!(error.to_string().contains("--driver sim"), "{error}");
     }

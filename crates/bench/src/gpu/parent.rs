@@ -28,7 +28,8 @@ pub(crate) enum End {
 impl End {
     /// Why not everything was measured.
     pub(crate) fn failure(self) -> Option<String> {
-        let at = |trying: Option<String>| trying.map_or(String::new(), |it| format!(" in: {it}"));
+        let at =
+            |trying: Option<String>| trying.map_or(String::new(), |what| format!(" in: {what}"));
         match self {
             Self::Done => None,
             Self::Failed(why) => Some(why),

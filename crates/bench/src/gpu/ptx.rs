@@ -9,7 +9,6 @@
 /// - `stamp`: as `spin`, and writes the time of `%globaltimer` at its start and
 ///   at its end to `out`: 16 bytes.
 /// - `ticks`: writes `count` times that follow each other and differ to `out`.
-/// - `mark`: writes 1 to `out`: 4 bytes.
 ///
 /// A driver compiles PTX 6.0 for `sm_50`, the oldest that today's take, for any
 /// newer device.
@@ -75,17 +74,6 @@ AGAIN:
     @%p bra AGAIN;
     ret;
 }
-
-.visible .entry mark(.param .u64 mark_out)
-{
-    .reg .u64 %out;
-    .reg .u32 %one;
-    ld.param.u64 %out, [mark_out];
-    cvta.to.global.u64 %out, %out;
-    mov.u32 %one, 1;
-    st.global.u32 [%out], %one;
-    ret;
-}
 ";
 
 #[cfg(test)]
@@ -101,7 +89,7 @@ mod tests {
             .skip(1)
             .map(|rest| rest.split([',', ')']).next().expect("a name"))
             .collect();
-        assert_eq!(declared.len(), 7);
+        assert_eq!(declared.len(), 6);
         for name in declared.iter().filter(|name| !name.starts_with("empty")) {
             assert!(KERNELS.contains(&format!("[{name}]")), "{name}");
         }

@@ -71,7 +71,10 @@ pub(crate) fn all(driver: &Driver, options: &Options) -> ExitCode {
         sections: Vec::new(),
     };
     let asked = |id: &str| options.only.is_empty() || options.only.iter().any(|only| only == id);
-    let wanted: Vec<_> = sections::ALL.iter().filter(|it| asked(it.id)).collect();
+    let wanted: Vec<_> = sections::ALL
+        .iter()
+        .filter(|section| asked(section.id))
+        .collect();
     let new = |it: &&sections::Section| Section::new(it.id, it.title, it.about);
     page.sections = wanted.iter().map(new).collect();
     let kept = || std::fs::create_dir_all(&options.out).and_then(|()| page.write(&options.out));
@@ -190,7 +193,7 @@ fn machine(driver: &Driver, device: u32) -> Result<Vec<(&'static str, String)>, 
         let status = unsafe { (more.attribute)(&raw mut value, number, ordinal) };
         status.is_success().then_some(value)
     };
-    let told = |value: Option<i32>| value.map_or("not told".to_owned(), |it| it.to_string());
+    let told = |value: Option<i32>| value.map_or("not told".to_owned(), |value| value.to_string());
     let file = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
     let version = driver.version();
     let capability = [MAJOR, MINOR].map(|number| told(attribute(number)));
@@ -241,8 +244,8 @@ fn host() -> String {
     let model = text
         .lines()
         .find_map(|line| line.strip_prefix("model name"));
-    let model = model.map_or("unknown processor", |it| {
-        it.trim_start_matches([' ', '\t', ':'])
+    let model = model.map_or("unknown processor", |name| {
+        name.trim_start_matches([' ', '\t', ':'])
     });
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     format!("{model}, {cores} processors")

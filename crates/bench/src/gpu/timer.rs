@@ -81,7 +81,7 @@ pub(crate) fn cost(
 pub(crate) fn clock_ns() -> f64 {
     let once = |_| Instant::now().elapsed().as_nanos() as f64;
     let readings: Vec<f64> = (0..1_001).map(once).collect();
-    summary(readings).map_or(0.0, |it| it.median)
+    summary(readings).map_or(0.0, |figures| figures.median)
 }
 
 #[cfg(test)]

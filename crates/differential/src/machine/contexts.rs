@@ -57,7 +57,10 @@ impl Machine {
         if context == 0 {
             return 0;
         }
-        let place = self.contexts.iter().position(|it| it.handle == context);
+        let place = self
+            .contexts
+            .iter()
+            .position(|known| known.handle == context);
         place.map_or(GONE, |place| place as u64 + 1)
     }
 
@@ -134,7 +137,7 @@ impl Machine {
             .contexts
             .iter()
             .filter(free)
-            .map(|it| it.handle)
+            .map(|known| known.handle)
             .collect();
         let Some(&context) = pick(&candidates, c) else {
             return;
@@ -142,18 +145,22 @@ impl Machine {
         self.evict(context);
         let gone = self.call(&CUDA.ctx_destroy, |call| call(context));
         if gone.is_success() {
-            self.contexts.retain(|it| it.handle != context);
-            self.streams.retain(|it| it.context != context);
-            let lives = |stream: &u64| self.streams.iter().any(|it| it.handle == *stream);
+            self.contexts.retain(|known| known.handle != context);
+            self.streams.retain(|owned| owned.context != context);
+            let lives = |stream: &u64| self.streams.iter().any(|owned| owned.handle == *stream);
             self.capturing.retain(lives);
-            self.events.retain(|it| it.context != context);
-            self.modules.retain(|it| it.context != context);
+            self.events.retain(|known| known.context != context);
+            self.modules.retain(|known| known.context != context);
         }
     }
 
     /// A graph may use an event of this context for ever.
     pub(super) fn pin(&mut self, context: u64) {
-        for it in self.contexts.iter_mut().filter(|it| it.handle == context) {
+        for it in self
+            .contexts
+            .iter_mut()
+            .filter(|known| known.handle == context)
+        {
             it.is_pinned = true;
         }
     }

@@ -26,7 +26,7 @@ impl Machine {
     /// The rest, on the first thread. Guests leave; captures end; time passes.
     pub(crate) fn see_end(&mut self) {
         self.see("the clock", 0, control::now_ns());
-        let streams: Vec<u64> = self.streams.iter().map(|it| it.handle).collect();
+        let streams: Vec<u64> = self.streams.iter().map(|owned| owned.handle).collect();
         for stream in &streams {
             self.is_handle_capturing(*stream);
         }

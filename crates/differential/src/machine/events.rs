@@ -36,13 +36,13 @@ impl Machine {
         let is_acted = self.fault.is_none();
         self.call(&CUDA.event_destroy, |call| call(event));
         if is_acted {
-            self.events.retain(|it| it.handle != event);
+            self.events.retain(|known| known.handle != event);
         }
     }
 
     /// A graph may use the event for ever.
     pub(super) fn pin_event(&mut self, event: u64) {
-        let Some(it) = self.events.iter_mut().find(|it| it.handle == event) else {
+        let Some(it) = self.events.iter_mut().find(|known| known.handle == event) else {
             return;
         };
         it.is_pinned = true;

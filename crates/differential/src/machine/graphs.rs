@@ -36,7 +36,7 @@ impl Machine {
         };
         let gone = self.call(&CUDA.graph_destroy, |call| call(graph));
         if gone.is_success() {
-            self.graphs.retain(|it| *it != graph);
+            self.graphs.retain(|known| *known != graph);
         }
     }
 
@@ -46,7 +46,7 @@ impl Machine {
         };
         let gone = self.call(&CUDA.exec_destroy, |call| call(exec));
         if gone.is_success() {
-            self.execs.retain(|it| *it != exec);
+            self.execs.retain(|known| *known != exec);
         }
     }
 

@@ -11,6 +11,7 @@
 //! 4. Between two of its own calls the log is empty, so that what a guest
 //!    called is what the log holds when the guest returns.
 
+mod actions;
 mod contexts;
 mod end;
 mod events;
@@ -21,10 +22,13 @@ mod spans;
 mod streams;
 mod window;
 
+pub use actions::Action;
+pub(crate) use actions::DRAWN;
+
 use crate::cuda::Function;
 use crate::guest::{Guest, Maker};
 use crate::rules::{Entry, Unreadable};
-use crate::script::{Action, Setup, THREADS, Trouble, Turn};
+use crate::script::{Setup, THREADS, Trouble, Turn};
 use crate::tally::Tally;
 use metrale_gpu_sim::control;
 use metrale_gpu_sys::cuda::Status;
@@ -201,7 +205,7 @@ impl Machine {
         self.turn = number;
         self.fault = turn.fault;
         self.trouble = turn.trouble;
-        self.act(turn.action);
+        self.act(turn);
         self.fault = None;
         self.trouble = None;
     }
@@ -259,71 +263,6 @@ impl Machine {
             });
         }
         control::log_clear();
-    }
-
-    fn act(&mut self, action: Action) {
-        use Action as A;
-        match action {
-            A::Advance { ns } => control::advance_ns(u64::from(ns)),
-            A::Sticky { c, status } => self.sticky(c, status),
-            A::CtxSetCurrent { c } => self.ctx_set(c),
-            A::CtxPush { c } => self.ctx_push(c),
-            A::CtxPop => self.ctx_pop(),
-            A::CtxGetCurrent => {
-                self.current();
-            }
-            A::CtxSynchronize => self.ctx_synchronize(),
-            A::CtxCreate { device } => self.ctx_create(device),
-            A::CtxDestroy { c } => self.ctx_destroy(c),
-            A::Mode { mode } => self.mode(u32::from(mode % 3)),
-            A::StreamCreate { blocking } => self.stream_create(blocking),
-            A::StreamDestroy { s } => self.stream_destroy(s),
-            A::StreamQuery { s } => self.stream_query(s),
-            A::StreamSynchronize { s } => self.stream_synchronize(s),
-            A::StreamWaitEvent { s, e, external } => self.stream_wait(s, e, external),
-            A::StreamGetCtx { s } => self.stream_ctx(s),
-            A::StreamGetId { s } => self.stream_id(s),
-            A::StreamIsCapturing { s } => self.is_capturing(s),
-            A::StreamGetCaptureInfo { s } => self.capture_info(s),
-            A::EventCreate { timed } => self.event_create(timed),
-            A::EventDestroy { e } => self.event_destroy(e),
-            A::EventRecord { e, s, external } => self.event_record(e, s, external),
-            A::EventQuery { e } => self.event_query(e),
-            A::EventSynchronize { e } => self.event_synchronize(e),
-            A::EventElapsed { from, to } => self.elapsed(from, to),
-            A::ModuleLoad => self.module_load(),
-            A::ModuleUnload { m } => self.module_unload(m),
-            A::FuncGetName { f } => self.func_name(f),
-            A::Launch { f, s, ns, span } => self.launch_on(f, s, ns, span),
-            A::CaptureBegin { s, mode } => self.capture_begin(s, mode),
-            A::CaptureEnd { s } => self.capture_end(s),
-            A::GraphInstantiate { g } => self.instantiate(g),
-            A::GraphDestroy { g } => self.graph_destroy(g),
-            A::ExecDestroy { x } => self.exec_destroy(x),
-            A::GraphLaunch { x, s, span } => self.graph_launch(x, s, span),
-            A::MemAlloc { s, sync } => self.mem_alloc(s, sync),
-            A::MemFree { m, s, sync } => self.mem_free(m, s, sync),
-            A::MemSet { m, s, value, sync } => self.memset(m, s, value, sync),
-            A::CopyIn { m, s, value, sync } => self.copy_in(m, s, value, sync),
-            A::CopyOut { m, s, host, sync } => self.copy_out(m, s, host, sync),
-            A::CopyWithin { m, to, s, sync } => self.copy_within(m, to, s, sync),
-            A::Serve {
-                lane,
-                f,
-                s,
-                ns,
-                launches,
-            } => self.serve(lane, f, s, (ns, launches)),
-            A::Install { c } => self.install(c),
-            A::Uninstall { r, close } => self.uninstall(r, close),
-            A::BeginLane { r, lane, s, known } => self.begin_lane(r, lane, s, known),
-            A::BeginLaunch { r, what, s, armed } => self.begin_launch(r, what, s, armed),
-            A::End { span, other } => self.end_span(span, other),
-            A::Cancel { span } => self.cancel_span(span),
-            A::EndAgain { span, cancel } => self.end_again(span, cancel),
-            A::Harvest { r } => self.harvest(r),
-            A::Read { r } => self.read(r),
-        }
     }
 
     fn broke(&mut self, what: String) {

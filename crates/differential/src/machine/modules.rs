@@ -74,7 +74,7 @@ impl Machine {
         let is_acted = self.fault.is_none();
         let unloaded = self.call(&CUDA.module_unload, |call| call(handle));
         if is_acted && unloaded != REFUSED {
-            self.modules.retain(|it| it.handle != handle);
+            self.modules.retain(|known| known.handle != handle);
         }
     }
 

@@ -52,7 +52,7 @@ impl Machine {
 
     /// Whether the application says that the stream is another context's.
     fn is_foreign(&self, place: usize, stream: Stream) -> bool {
-        let own = self.installed.get(place).map_or(0, |it| it.context);
+        let own = self.installed.get(place).map_or(0, |known| known.context);
         stream.context != 0 && stream.context != own
     }
 
@@ -90,7 +90,7 @@ impl Machine {
             .contexts
             .iter()
             .map(|context| context.handle)
-            .filter(|handle| self.installed.iter().all(|it| it.context != *handle))
+            .filter(|handle| self.installed.iter().all(|known| known.context != *handle))
             .collect();
         let Some(&context) = pick(&without, c) else {
             return;
@@ -107,10 +107,10 @@ impl Machine {
             ended_on: [const { Vec::new() }; 2],
             unreadable: Unreadable::default(),
         });
-        if let Some(make) = self.maker {
+        if let Some(maker) = self.maker {
             let setup = self.setup;
             let before = self.open(Books::default(), false);
-            let made = catch_unwind(|| make(&setup, context));
+            let made = catch_unwind(|| maker.make(&setup, context));
             self.shut(place, Entry::Install, &before, Books::default());
             match made {
                 Ok(made) => self.installed[place].guest = made,
@@ -142,7 +142,11 @@ impl Machine {
 
     /// The context goes: its guests are closed first.
     pub(super) fn evict(&mut self, context: u64) {
-        while let Some(place) = self.installed.iter().position(|it| it.context == context) {
+        while let Some(place) = self
+            .installed
+            .iter()
+            .position(|known| known.context == context)
+        {
             self.remove(place, true);
         }
     }
@@ -163,7 +167,9 @@ impl Machine {
     }
 
     fn place_of(&self, span: &Span) -> Option<usize> {
-        self.installed.iter().position(|it| it.id == span.installed)
+        self.installed
+            .iter()
+            .position(|known| known.id == span.installed)
     }
 
     pub(super) fn begin_lane(&mut self, r: u8, lane: u8, s: u8, known: bool) {
@@ -227,7 +233,7 @@ impl Machine {
             return;
         };
         let serial = span.stream.serial;
-        let lives = serial == 0 || self.streams.iter().any(|it| it.serial == serial);
+        let lives = serial == 0 || self.streams.iter().any(|owned| owned.serial == serial);
         let stream = match other {
             Some(other) => self.stream(other),
             None if lives => span.stream,

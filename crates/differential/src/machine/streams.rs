@@ -33,8 +33,8 @@ impl Machine {
         let is_acted = self.fault.is_none();
         self.call(&CUDA.stream_destroy, |call| call(stream.handle));
         if is_acted {
-            self.streams.retain(|it| it.serial != stream.serial);
-            self.capturing.retain(|it| *it != stream.handle);
+            self.streams.retain(|owned| owned.serial != stream.serial);
+            self.capturing.retain(|known| *known != stream.handle);
         }
     }
 
@@ -114,7 +114,7 @@ impl Machine {
         let ended = self.call(&CUDA.capture_end, |call| call(stream, &mut graph));
         // Wherever it failed otherwise, the capture goes on.
         if ended.is_success() || ended == Status::ERROR_STREAM_CAPTURE_INVALIDATED {
-            self.capturing.retain(|it| *it != stream);
+            self.capturing.retain(|known| *known != stream);
         }
         if ended.is_success() {
             self.see_graph(graph);

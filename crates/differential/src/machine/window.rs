@@ -43,7 +43,7 @@ impl Machine {
         let lanes = books.lanes.landed - before.books.lanes.landed;
         let launches = books.launches.landed - before.books.launches.landed;
         let failed = |books: Books| books.lanes.failed + books.launches.failed;
-        let ended_on = self.installed.get(place).map(|it| &it.ended_on);
+        let ended_on = self.installed.get(place).map(|known| &known.ended_on);
         let facts = Facts {
             mode: self.modes[self.thread],
             silent: before.books.silent,

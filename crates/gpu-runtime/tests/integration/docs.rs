@@ -2,7 +2,7 @@
 //! The documents keep their word: code in them is code of the example, which
 //! runs, and tests that they name exist.
 
-use super::libraries::over_simulator;
+use metrale_gpu_sim::child::over_simulator;
 use metrale_telemetry::kernel::LANE_DECODE;
 use std::path::{Path, PathBuf};
 

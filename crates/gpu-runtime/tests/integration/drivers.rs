@@ -3,20 +3,10 @@
 
 use super::rig::{App, calls, config, loaded, stream};
 use metrale_gpu_runtime::timing::{Driver, DriverError, InstallError, Recorder, Status};
+use metrale_gpu_sim::app::driver;
 use metrale_gpu_sim::control;
 use metrale_telemetry::kernel::LANE_DECODE;
-use std::ffi::CStr;
 use std::path::Path;
-use std::sync::Arc;
-
-fn driver() -> Result<Driver, DriverError> {
-    let find = |name: &CStr| {
-        let name = name.to_str().expect("names are ASCII");
-        metrale_gpu_sim::symbol(name).unwrap_or(std::ptr::null())
-    };
-    // SAFETY: the simulator's functions have the driver's signatures.
-    unsafe { Driver::from_symbols("the simulator", find) }
-}
 
 /// What each driver brought, by the symbol tables of NVIDIA's libraries.
 #[test]
@@ -94,7 +84,7 @@ fn a_machine_without_a_gpu_is_a_typed_error() {
     assert_eq!(super::rig::cu!("cuInit", 0 => u32), Status::ERROR_NO_DEVICE);
     // SAFETY: the recorder is not made, so the context is never used.
     let made = unsafe {
-        let driver = Arc::new(driver().unwrap());
+        let driver = driver().unwrap();
         Recorder::from_raw(driver, 0x1000, super::rig::telemetry(), config())
     };
     assert!(

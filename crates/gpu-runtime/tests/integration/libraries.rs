@@ -3,37 +3,15 @@
 //! without a GPU. Each in a process of its own, as a driver stays loaded.
 #![cfg(target_os = "linux")]
 
-use super::child;
 use cudarc::driver::{CudaContext, DriverError as CudarcError, sys::CUresult};
 use metrale_gpu_runtime::timing::{
     Driver, DriverError, Harvest, InstallError, Origin, Recorder, RecorderConfig, Status,
 };
+use metrale_gpu_sim::child::{self, over_simulator};
 use metrale_telemetry::kernel::LANE_DECODE;
 use std::ffi::{CStr, CString, c_char};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-
-/// The folder of the simulated driver, which `cargo xtask test` makes.
-pub(crate) fn simulator() -> Option<PathBuf> {
-    let folder = std::env::var_os("METRALE_SIM_DIR").map(PathBuf::from);
-    if folder.is_none() {
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "METRALE_SIM_DIR is not set; run `cargo xtask test`"
-        );
-        println!("skipped: METRALE_SIM_DIR is not set; run `cargo xtask test`");
-    }
-    folder
-}
-
-/// Runs `body` in a child that finds the simulator as the installed driver.
-pub(crate) fn over_simulator(test: &str, body: fn()) {
-    if child::is_child() {
-        return body();
-    }
-    let Some(folder) = simulator() else { return };
-    child::passes(test, &[("LD_LIBRARY_PATH", folder.as_os_str())]);
-}
 
 /// How often the loaded simulator's function was called.
 fn calls(name: &str) -> u64 {
@@ -63,12 +41,9 @@ fn calls(name: &str) -> u64 {
 fn a_driver_that_the_process_holds_is_the_one_used() {
     const NAME: &str = "libraries::a_driver_that_the_process_holds_is_the_one_used";
     if !child::is_child() {
-        if let Some(folder) = simulator() {
-            child::passes(NAME, &[("METRALE_SIM_DIR", folder.as_os_str())]);
-        }
-        return;
+        return child::passes(NAME, &[]);
     }
-    let path = simulator().expect("given").join("libcuda.so.1");
+    let path = child::library_folder().join("libcuda.so.1");
     // SAFETY: the simulator's library; its initialisers do nothing.
     let first = unsafe { Driver::open(&path) }.unwrap();
     assert_eq!(first.origin(), &Origin::Loaded(path.clone()));

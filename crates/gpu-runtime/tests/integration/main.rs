@@ -3,7 +3,6 @@
 //! uses the driver, and what the recorder does beside it.
 
 mod capture;
-mod child;
 mod devices;
 mod docs;
 mod drivers;

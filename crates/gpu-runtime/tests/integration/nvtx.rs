@@ -2,9 +2,9 @@
 //! Ranges as a tool sees them: a listener of our own is loaded by NVTX through
 //! the environment, as a profiler is, and writes down every push and pop.
 
-use super::child;
 use super::rig::{App, config, func, stream};
 use metrale_gpu_runtime::timing::Recorder;
+use metrale_gpu_sim::child;
 use metrale_gpu_sim::control;
 use metrale_telemetry::Level;
 use metrale_telemetry::kernel::{LANE_ADMIT, LANE_DECODE, LANE_PREFILL, nvtx_pop, nvtx_push_lane};
@@ -12,17 +12,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// The listener, which `cargo xtask test` builds.
-fn listener() -> Option<PathBuf> {
+fn listener() -> PathBuf {
     let library = std::env::var_os("METRALE_NVTX_LISTENER").map(PathBuf::from);
-    if library.is_none() {
-        let must = std::env::var_os("CI").is_some_and(|ci| ci == "true");
-        assert!(
-            !must,
-            "METRALE_NVTX_LISTENER is not set: run `cargo xtask test`"
-        );
-        println!("skipped: METRALE_NVTX_LISTENER is not set; `cargo xtask test` sets it");
-    }
-    library
+    library.expect("METRALE_NVTX_LISTENER is not set: run `cargo xtask test`")
 }
 
 /// A line of the listener's log.
@@ -38,8 +30,8 @@ struct Line {
 }
 
 /// Runs that test again under the listener, and gives what it wrote down.
-fn heard(test: &str) -> Option<Vec<Line>> {
-    let library = listener()?;
+fn heard(test: &str) -> Vec<Line> {
+    let library = listener();
     let log = std::env::temp_dir().join(format!("metrale-nvtx-{}-{test}", std::process::id()));
     let variables = [
         ("NVTX_INJECTION64_PATH", library.as_os_str()),
@@ -64,7 +56,7 @@ fn heard(test: &str) -> Option<Vec<Line>> {
             colour: number(colour),
         }
     };
-    Some(text.lines().map(line).collect())
+    text.lines().map(line).collect()
 }
 
 /// Checks that every range of the domain is popped on its thread, and gives
@@ -122,9 +114,7 @@ fn lanes_nest_in_their_steps_on_every_thread() {
         });
         return;
     }
-    let Some(lines) = heard("lanes_nest_in_their_steps_on_every_thread") else {
-        return;
-    };
+    let lines = heard("lanes_nest_in_their_steps_on_every_thread");
     let ranges = nested(&lines, "metrale");
     assert_eq!(count(&ranges, "step"), STEPS);
     for lane in ["step/admit", "step/prefill", "step/decode"] {
@@ -177,9 +167,7 @@ fn panics_returns_and_levels_leave_nothing_open() {
         }
         return;
     }
-    let Some(lines) = heard("panics_returns_and_levels_leave_nothing_open") else {
-        return;
-    };
+    let lines = heard("panics_returns_and_levels_leave_nothing_open");
     let ranges = nested(&lines, "metrale");
     assert_eq!(count(&ranges, "step/decode"), 100);
     assert_eq!(count(&ranges, "step/prefill"), 100);
@@ -212,9 +200,7 @@ fn tokens_have_no_range_and_unarmed_steps_no_colour() {
         recorder.end_lane(token, stream(app.stream));
         return;
     }
-    let Some(lines) = heard("tokens_have_no_range_and_unarmed_steps_no_colour") else {
-        return;
-    };
+    let lines = heard("tokens_have_no_range_and_unarmed_steps_no_colour");
     assert_eq!(nested(&lines, "metrale").len(), 16);
     let pushed: Vec<_> = lines.iter().filter(|line| line.name == "step").collect();
     let armed = |line: &&&Line| line.category == Some(1) && line.colour.is_some();
@@ -233,9 +219,7 @@ fn lanes_pushed_by_hand_are_in_the_default_domain() {
         nvtx_pop();
         return;
     }
-    let Some(lines) = heard("lanes_pushed_by_hand_are_in_the_default_domain") else {
-        return;
-    };
+    let lines = heard("lanes_pushed_by_hand_are_in_the_default_domain");
     assert_eq!(nested(&lines, ""), ["prefill/decode", "prefill"]);
     assert!(lines.iter().all(|line| line.domain.is_empty()));
 }

@@ -2,9 +2,10 @@
 //! A forked child and a process that exits: no driver call, nothing destroyed.
 #![cfg(unix)]
 
+use super::rig;
 use super::rig::{App, config, func, stream};
-use super::{child, rig};
 use metrale_gpu_runtime::timing::{self, Harvest, Recorder, RecorderConfig};
+use metrale_gpu_sim::child;
 use metrale_gpu_sim::control;
 use metrale_telemetry::clock::monotonic_ns;
 use metrale_telemetry::kernel::LANE_DECODE;

@@ -162,7 +162,7 @@ mod tests {
              query NULL -> 400",
         );
         let differences = run(&wrong).expect_err("differences");
-        let lines: Vec<usize> = differences.iter().map(|it| it.line).collect();
+        let lines: Vec<usize> = differences.iter().map(|found| found.line).collect();
         assert_eq!(lines, [3, 4, 5, 6, 7]);
         let told = |at: usize| {
             let it = &differences[at];

@@ -34,7 +34,9 @@ pub(crate) const ADD_MOST: u64 = if cfg!(metrale_loom) { 1 } else { 32 };
 pub(crate) const TOO_LONG_NS: u64 = 1 << 37;
 /// Threads that may add between a fold bit being set and the fold.
 const ADDERS: u64 = if cfg!(metrale_loom) { 2 } else { 1_024 };
+#[allow(clippy::disallowed_macros, reason = "asked at compile time")]
 const _: () = assert!(ADDERS * ADD_MOST <= 1 << (63 - COUNT_SHIFT));
+#[allow(clippy::disallowed_macros, reason = "asked at compile time")]
 const _: () = assert!(ADDERS * TOO_LONG_NS <= 1 << (COUNT_SHIFT - 1));
 
 /// How often a reader tries for an exact copy. A folder needs a few
@@ -86,6 +88,7 @@ impl<const N: usize> PackedCells<N> {
             return;
         };
         let more = (count << COUNT_SHIFT) | ns;
+        // Relaxed: one word, nothing to publish; continues the release sequence of a fold.
         let now = cell.fetch_add(more, Ordering::Relaxed).wrapping_add(more);
         if now & FOLD != 0 {
             self.fold(index);
@@ -106,19 +109,23 @@ impl<const N: usize> PackedCells<N> {
             return;
         };
         self.folding(|| {
+            // Relaxed: published by the fence of `folding`.
             let content = cell.swap(0, Ordering::Relaxed);
             add_to(wide, content >> COUNT_SHIFT, content & SUM_MASK);
         });
     }
 
     fn folding(&self, work: impl FnOnce()) {
+        // Relaxed: published by the fence.
         self.started.fetch_add(1, Ordering::Relaxed);
         // Release: who sees the emptied cell, a sum built on it, or part of the
         // wide pair also sees `started` moved (partner: the fence of `try_copy`).
+        // Model: cells::a_fold_against_a_reader.
         fence(Ordering::Release);
         work();
         // Release: a reader that counts this fold as done sees what it wrote
         // (partner: the load of `done` in `try_copy`).
+        // Model: cells::a_fold_against_a_reader.
         self.done.fetch_add(1, Ordering::Release);
     }
 
@@ -149,8 +156,10 @@ impl<const N: usize> PackedCells<N> {
     fn try_copy(&self, copy: &mut [(u64, u64); N]) -> bool {
         // Acquire: what every fold counted here wrote is in the copy (partner:
         // the increment of `done` in `folding`).
+        // Model: cells::a_fold_against_a_reader.
         let done = self.done.load(Ordering::Acquire);
         for ((cell, wide), out) in self.cells.iter().zip(&self.wide).zip(copy.iter_mut()) {
+            // Relaxed: before the fence.
             let content = cell.load(Ordering::Relaxed);
             let count = wide.count.load(Ordering::Relaxed);
             let sum = wide.sum.load(Ordering::Relaxed);
@@ -161,7 +170,9 @@ impl<const N: usize> PackedCells<N> {
         }
         // Acquire: a fold of which anything was copied is among those counted
         // below (partner: the fence of `folding`).
+        // Model: cells::a_fold_against_a_reader.
         fence(Ordering::Acquire);
+        // Relaxed: after the fence.
         self.started.load(Ordering::Relaxed) == done
     }
 }
@@ -173,6 +184,7 @@ impl<const N: usize> Default for PackedCells<N> {
 }
 
 fn add_to(wide: &Wide, count: u64, sum: u64) {
+    // Relaxed: published by the fence of `folding`.
     wide.count.fetch_add(count, Ordering::Relaxed);
     wide.sum.fetch_add(sum, Ordering::Relaxed);
 }

@@ -93,6 +93,7 @@ impl<E: EventOps> SpanRing<E> {
         };
         // Release: who sees this tail sees the head that it was made of
         // (partner: `is_idle`).
+        // Model: tail::a_pass_over_an_idle_ring_leaves_nothing_of_its_caller.
         self.passed.tail.store(tail, Ordering::Release);
         landed as usize
     }

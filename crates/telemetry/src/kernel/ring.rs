@@ -108,9 +108,9 @@ impl<E: EventOps> SpanRingBuilder<E> {
     /// # Panics
     /// At 0 slots, and at more than 2^24.
     #[must_use]
+    #[allow(clippy::disallowed_macros, reason = "the documented contract")]
     pub fn build(self) -> SpanRing<E> {
         static RINGS_MADE: relaxed::AtomicU64 = relaxed::AtomicU64::new(0);
-        // tidy: allow(panic): the documented contract of `new`.
         assert!(self.slots > 0, "a span ring needs at least one slot");
         assert!(
             self.slots <= 1 << SLOT_BITS,
@@ -342,8 +342,9 @@ impl<E: EventOps> SpanRing<E> {
     #[must_use]
     #[inline]
     pub fn is_idle(&self) -> bool {
-        // Acquire, and before `head`: the head is not older than the one that
-        // the pass saw (partner: the pass's store).
+        // Acquire: read before the head, which is then not older than the one
+        // that the pass saw (partner: the store of `pass`).
+        // Model: tail::a_pass_over_an_idle_ring_leaves_nothing_of_its_caller.
         let tail = self.passed.tail.load(Ordering::Acquire);
         self.head.load(Ordering::Relaxed) == tail
     }

@@ -39,6 +39,7 @@ impl<const PLACES: usize> KernelTable<PLACES> {
     const_fn! {
         /// An empty table.
         #[must_use]
+        #[allow(clippy::disallowed_macros, reason = "asked at compile time")]
         pub const fn new() -> Self {
             const { assert!(PLACES.is_power_of_two() && PLACES >= 2) }
             Self {
@@ -119,6 +120,7 @@ impl<const PLACES: usize> KernelTable<PLACES> {
     fn miss(&self, func: u64) -> Option<usize> {
         // Acquire: every row is in sight (partner: the store of `claim`), so a
         // second look decides.
+        // Model: table::a_row_claimed_by_two_at_once.
         if self.full.load(Ordering::Acquire) == 0 {
             return self.claim(func);
         }
@@ -136,10 +138,12 @@ impl<const PLACES: usize> KernelTable<PLACES> {
             Probe::Row(row) => Some(row),
             Probe::Empty(place) if *used < PLACES / 2 => {
                 *used += 1;
+                // Relaxed: under the lock that orders claims.
                 self.keys[place].store(func, Ordering::Relaxed);
                 if *used == PLACES / 2 {
                     // Release: the keys of all rows come before it (partner:
                     // the load of `miss`).
+                    // Model: table::a_row_claimed_by_two_at_once.
                     self.full.store(1, Ordering::Release);
                 }
                 Some(place)

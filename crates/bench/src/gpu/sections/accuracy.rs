@@ -76,16 +76,16 @@ fn measure(bench: &Bench) -> Result<(), Failure> {
             let Some(span) = summary(spans) else { continue };
             let error = summary(errors);
             let figure = |ns: Option<f64>| Cell::or_none(ns, 0, SIMULATED);
-            let percent = error.map(|it| 100.0 * it.median / span.median);
+            let percent = error.map(|figures| 100.0 * figures.median / span.median);
             table.row([
                 Cell::count(us),
                 name.into(),
                 Cell::count(span.count as u64),
                 Cell::number(span.median, 0),
-                figure(error.map(|it| it.least)),
-                figure(error.map(|it| it.median)),
-                figure(error.map(|it| it.p99)),
-                figure(error.map(|it| it.most)),
+                figure(error.map(|figures| figures.least)),
+                figure(error.map(|figures| figures.median)),
+                figure(error.map(|figures| figures.p99)),
+                figure(error.map(|figures| figures.most)),
                 Cell::or_none(percent, 2, SIMULATED),
             ]);
             bench.tell.table(&table);

@@ -3,15 +3,10 @@
 
 mod accuracy;
 mod captures;
-mod device;
 mod floor;
-mod harvest;
 mod host;
-mod questions;
-mod reset;
 mod scripts;
 mod steps;
-mod streams;
 
 use super::Failure;
 use super::options::Part;
@@ -46,36 +41,28 @@ pub(crate) const ALL: &[Section] = &[
     accuracy::SECTION,
     steps::EAGER,
     steps::GRAPH,
-    device::SECTION,
     captures::SECTION,
-    harvest::SECTION,
-    streams::SECTION,
-    questions::SECTION,
     scripts::SECTION,
-];
-
-/// What a section starts in a process of its own.
-const PARTS: &[(&str, Body)] = &[
-    (reset::ID, Body::OnDevice(reset::measure)),
-    (scripts::ID, Body::OnDriver(scripts::some)),
 ];
 
 /// What the section or part of that name does.
 pub(crate) fn body(id: &str) -> Option<Body> {
-    let sections = ALL.iter().map(|section| (section.id, section.body));
-    let mut all = sections.chain(PARTS.iter().copied());
-    all.find(|(known, _)| *known == id).map(|(_, body)| body)
+    let of = |section: &&Section| section.id == id;
+    match ALL.iter().find(of) {
+        Some(section) => Some(section.body),
+        None => (id == scripts::ID).then_some(Body::OnDriver(scripts::some)),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ALL, PARTS, body};
+    use super::{ALL, body, scripts};
     use std::collections::BTreeSet;
 
     #[test]
     fn every_id_is_its_own_and_the_times_leave_room() {
         let sections = ALL.iter().map(|section| section.id);
-        let ids: Vec<&str> = sections.chain(PARTS.iter().map(|(id, _)| *id)).collect();
+        let ids: Vec<&str> = sections.chain([scripts::ID]).collect();
         assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
         assert!(ids.iter().all(|id| body(id).is_some()));
         assert!(body("no such").is_none());

@@ -128,7 +128,9 @@ fn block(
     let recorder = telemetry
         .map(|telemetry| rig::recorder(gpu, telemetry, Harvest::default()))
         .transpose()?;
-    let named = recorder.as_ref().map(|it| (it, it.graph("graph")));
+    let named = recorder
+        .as_ref()
+        .map(|recorder| (recorder, recorder.graph("graph")));
     let around = Around::new(gpu)?;
     let mut block = Block::default();
     let level = telemetry.map(|telemetry| (telemetry, telemetry.level()));
@@ -175,10 +177,15 @@ fn row(launches: usize, watch: &Watch, blocks: &[Block], bare: &[Block]) -> Opti
                 .collect(),
         )
     };
-    let (host, gpu) = (all(|it| it.host_ns)?, all(|it| it.gpu_ns)?);
-    let host_ratio = ratios(|it| it.host_ns)?;
-    let gpu_ratio = ratios(|it| it.gpu_ns)?;
-    let each = summary(blocks.iter().flat_map(|it| it.hosts_ns.clone()).collect())?;
+    let (host, gpu) = (all(|block| block.host_ns)?, all(|block| block.gpu_ns)?);
+    let host_ratio = ratios(|block| block.host_ns)?;
+    let gpu_ratio = ratios(|block| block.gpu_ns)?;
+    let each = summary(
+        blocks
+            .iter()
+            .flat_map(|block| block.hosts_ns.clone())
+            .collect(),
+    )?;
     Some(vec![
         Cell::count(launches as u64),
         watch.name.into(),
@@ -191,7 +198,7 @@ fn row(launches: usize, watch: &Watch, blocks: &[Block], bare: &[Block]) -> Opti
         Cell::number(gpu_ratio.median, 3),
         Cell::number(each.median / 1e3, 1),
         Cell::number(each.p99 / 1e3, 1),
-        Cell::count(blocks.iter().map(|it| it.dropped).sum()),
+        Cell::count(blocks.iter().map(|block| block.dropped).sum()),
     ])
 }
 
@@ -214,7 +221,10 @@ mod tests {
         let ours = [block(2e6, 2e6), block(2e6, 3e6), block(6e6, 2e6)];
         let cells = row(50, &WATCHES[1], &ours, &bare).expect("a row");
         assert_eq!(cells[3], Cell::Number(2_000.0, 1));
-        assert_eq!(cells[4..7], [1.5, 1.0, 2.0].map(|it| Cell::Number(it, 3)));
+        assert_eq!(
+            cells[4..7],
+            [1.5, 1.0, 2.0].map(|ratio| Cell::Number(ratio, 3))
+        );
         assert_eq!(cells[8], Cell::Number(1.0, 3)); // Of the six steps of 2, 2, 6, 6, 6 and 18 ms.
         assert_eq!(cells[9], Cell::Number(6_000.0, 1));
         assert_eq!(cells[10], Cell::Number(18_000.0, 1));

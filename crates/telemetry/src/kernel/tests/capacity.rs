@@ -2,8 +2,7 @@
 //! Slots in turn: what a full ring drops, and how it recovers.
 
 use super::scripted::Bench;
-use crate::kernel::{EventOps, SpanKey, SpanPoll, SpanRing};
-use crate::sync::{Ordering, relaxed::AtomicUsize};
+use crate::kernel::{SpanKey, SpanPoll, SpanRing};
 
 const KERNEL: SpanKey = SpanKey::Kernel(5);
 
@@ -92,64 +91,4 @@ fn zero_slots_panic_as_documented() {
 #[should_panic(expected = "at most 2^24 slots")]
 fn more_slots_than_a_token_can_name_panic_as_documented() {
     let _ = SpanRing::new(super::scripted::Scripted::default(), (1 << 24) + 1);
-}
-
-/// A source for many threads: every pair is done at once, and a pair that is
-/// touched by two threads at a time is an error.
-struct Exclusive(Vec<std::sync::Mutex<()>>);
-
-impl EventOps for Exclusive {
-    fn record(&self, slot: usize, _: crate::kernel::Edge, _: u64) -> bool {
-        drop(self.0[slot].try_lock().expect("one thread to a pair"));
-        true
-    }
-    fn poll(&self, slot: usize) -> SpanPoll {
-        drop(self.0[slot].try_lock().expect("one thread to a pair"));
-        SpanPoll::Ready(3)
-    }
-}
-
-#[test]
-fn the_ledger_closes_after_threads_begin_end_cancel_and_harvest_at_once() {
-    let ops = Exclusive((0..8).map(|_| std::sync::Mutex::new(())).collect());
-    let ring = SpanRing::new(ops, 8);
-    let instruments = Box::new(crate::kernel::KernelInstruments::new());
-    let landed = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for thread in 0..4u64 {
-            let (ring, instruments, landed) = (&ring, &instruments, &landed);
-            scope.spawn(move || {
-                for n in 0..20_000 {
-                    if let Some(token) =
-                        ring.begin(SpanKey::Kernel(thread + 1), thread, instruments)
-                    {
-                        if n % 7 == 0 {
-                            ring.cancel(token);
-                        } else {
-                            ring.end(token, thread, instruments);
-                        }
-                    }
-                    if n % 3 == 0 {
-                        let n = ring.harvest(instruments);
-                        landed.fetch_add(n, Ordering::Relaxed);
-                    }
-                }
-            });
-        }
-    });
-    let rest = ring.harvest(&instruments);
-    let ledger = ring.ledger();
-    assert!(ledger.closes(), "{ledger:?}");
-    assert_eq!(ledger.in_flight, 0);
-    assert_eq!(ledger.landed, (landed.into_inner() + rest) as u64);
-    let rows = instruments.kernels();
-    assert_eq!(
-        rows.iter().map(|row| row.samples).sum::<u64>(),
-        ledger.landed
-    );
-    assert_eq!(
-        rows.iter().map(|row| row.total_ns).sum::<u64>(),
-        3 * ledger.landed
-    );
-    assert_eq!(instruments.spans_dropped.get(), ledger.dropped);
 }
