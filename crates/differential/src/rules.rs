@@ -19,7 +19,10 @@
 //! 6. A silent guest makes no call. No handle is used that names nothing.
 //! 7. Nothing is asked or recorded on a stream that is known to be another
 //!    context's, nor on a legacy one where those are refused; a default stream
-//!    is the recorder's own context's when a record is made on it.
+//!    is the recorder's own context's when a record is made on it. To make it so
+//!    the guest may push its context where the application said that the stream
+//!    is of it, once for each time that it asks which context is current; it
+//!    pops what it pushed in the same entry.
 //! 8. After a poll that the driver refuses, a harvest polls no more. An event
 //!    that can never be read is not polled again until it was recorded anew.
 
@@ -37,6 +40,7 @@ const RECORD: &str = "cuEventRecord";
 const MODE: &str = "cuThreadExchangeStreamCaptureMode";
 const NAME: &str = "cuFuncGetName";
 const QUERY: &str = "cuEventQuery";
+const PUSH: &str = "cuCtxPushCurrent_v2";
 const POP: &str = "cuCtxPopCurrent_v2";
 const MAKE: &str = "cuStreamCreate";
 const UNMAKE: &str = "cuStreamDestroy_v2";
@@ -74,9 +78,13 @@ impl Entry {
     fn allowance(self, facts: &Facts) -> Vec<(&'static [&'static str], usize)> {
         const ANY: usize = usize::MAX;
         let retry = usize::from(facts.troubled.is_some_and(|(name, _)| name == MODE));
+        let pops = 1 + usize::from(facts.troubled.is_some_and(|(name, _)| name == POP));
         let begins = |lanes, launches| -> Vec<(&'static [&'static str], usize)> {
             let (spans, named) = (lanes + launches, launches);
+            let pushes = if facts.own_default { spans + named } else { 0 };
             vec![
+                (&[PUSH], pushes),
+                (&[POP], if pushes > 0 { pushes + pops - 1 } else { 0 }),
                 (&[ASK], spans + named),
                 (&[CURRENT], spans + named),
                 (&[RECORD], spans),
@@ -84,14 +92,13 @@ impl Entry {
                 (&[NAME], named),
             ]
         };
-        let pops = 1 + usize::from(facts.troubled.is_some_and(|(name, _)| name == POP));
         match self {
             Entry::Install => {
                 let again = usize::from(facts.troubled.is_some());
                 let (pairs, passes) = (facts.pairs, 1 + again);
                 vec![
                     (&["cuDeviceGetCount"], 1),
-                    (&["cuCtxPushCurrent_v2"], 1),
+                    (&[PUSH], 1),
                     (&[POP], pops),
                     (&["cuCtxGetId"], 1),
                     (&["cuDriverGetVersion"], 1),
@@ -112,7 +119,7 @@ impl Entry {
                 ]
             }
             Entry::Leave => vec![
-                (&["cuCtxPushCurrent_v2"], 1),
+                (&[PUSH], 1),
                 (&[POP], pops),
                 (&["cuCtxGetId"], 1),
                 (&["cuEventDestroy_v2"], ANY),
@@ -156,6 +163,8 @@ pub(crate) struct Facts {
     pub(crate) stale: u64,
     /// The stream is known to be of another context.
     pub(crate) foreign: bool,
+    /// It is a default stream, and known to be of the guest's context.
+    pub(crate) own_default: bool,
     /// Legacy streams are refused.
     pub(crate) no_legacy: bool,
     /// Pairs of events of a ring.
@@ -262,8 +271,16 @@ pub(crate) fn broken(entry: Entry, calls: &[Call], facts: &Facts) -> Vec<String>
         let good = |call: &&Call| call.name == name && call.status.is_success();
         calls.iter().filter(good).count()
     };
-    if facts.troubled.is_none() && made(MAKE) != made(UNMAKE) {
-        broken.push(format!("{MAKE} without {UNMAKE}"));
+    for (make, unmake) in [(MAKE, UNMAKE), (PUSH, POP)] {
+        if facts.troubled.is_none() && made(make) != made(unmake) {
+            broken.push(format!("{make} without {unmake}"));
+        }
+    }
+    // A push whose thread was not asked for its context would be one too many.
+    for pair in calls.windows(2) {
+        if facts.own_default && pair[1].name == PUSH && pair[0].name != CURRENT {
+            broken.push(format!("{PUSH} without {CURRENT}"));
+        }
     }
     if facts.silent && !calls.is_empty() {
         broken.push(format!("a silent guest called {}", calls[0].name));
@@ -279,7 +296,10 @@ pub(crate) fn broken(entry: Entry, calls: &[Call], facts: &Facts) -> Vec<String>
 
 #[cfg(test)]
 mod tests {
-    use super::{ASK, Entry, Facts, MAKE, MODE, NAME, QUERY, RECORD, UNMAKE, Unreadable, broken};
+    use super::{
+        ASK, CURRENT, Entry, Facts, MAKE, MODE, NAME, POP, PUSH, QUERY, RECORD, UNMAKE, Unreadable,
+        broken,
+    };
     use metrale_gpu_sim::control::Call;
     use metrale_gpu_sys::cuda::Status;
 
@@ -398,6 +418,26 @@ mod tests {
         assert_eq!(count(Entry::Install, &[ask, record], none), 2);
         let pairs = Facts { pairs: 1, ..none };
         assert_eq!(count(Entry::Install, &twice, pairs), 0);
+        let (current, push, pop) = (call(CURRENT, 0, 0), call(PUSH, 0, 0), call(POP, 0, 0));
+        let own = Facts {
+            own_default: true,
+            ..none
+        };
+        let entered = [current, push, ask, record, pop];
+        assert_eq!(count(Entry::BeginLane, &entered, own), 0);
+        assert_eq!(
+            count(Entry::BeginLane, &entered, none),
+            2,
+            "of a raw handle"
+        );
+        assert_eq!(count(Entry::BeginLane, &entered[..4], own), 1, "not popped");
+        let unasked = [ask, push, ask, record, pop];
+        assert_eq!(
+            count(Entry::BeginLane, &unasked[1..], own),
+            0,
+            "first of all"
+        );
+        assert_eq!(count(Entry::Open, &unasked, own), 1, "not asked for");
         let stale = Facts { stale: 2, ..none };
         assert_eq!(count(Entry::BeginLane, &[], stale), 1);
     }

@@ -62,6 +62,11 @@ fn the_application_sees_a_context_that_was_left_current() {
 }
 
 #[test]
+fn the_application_sees_a_context_that_was_entered_and_not_left() {
+    seen(|setup, context| Naive::make(Mistake::StaysEntered, setup, context));
+}
+
+#[test]
 fn the_application_sees_a_wait() {
     seen(|setup, context| Naive::make(Mistake::Waits, setup, context));
 }
@@ -96,7 +101,7 @@ fn the_simulator_shows_a_stream_that_was_kept() {
 /// The scripts that are kept with the name of a mistake show it.
 #[test]
 fn kept_scripts_show_the_mistakes_that_they_are_named_after() {
-    let kept: [(&str, Maker); 7] = [
+    let kept: [(&str, Maker); 8] = [
         ("unguarded_poll", |setup, context| {
             Naive::make(Mistake::PollsUnguarded, setup, context)
         }),
@@ -111,6 +116,9 @@ fn kept_scripts_show_the_mistakes_that_they_are_named_after() {
         }),
         ("kept_context", |setup, context| {
             Naive::make(Mistake::KeepsContext, setup, context)
+        }),
+        ("kept_entry", |setup, context| {
+            Naive::make(Mistake::StaysEntered, setup, context)
         }),
         ("wait", |setup, context| {
             Naive::make(Mistake::Waits, setup, context)

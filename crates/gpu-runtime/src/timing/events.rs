@@ -6,9 +6,11 @@
 //! destroying can block, and the context may be gone.
 
 use super::elapsed::nanoseconds;
+use super::entry::{self, PER_THREAD};
 use super::error::InstallError;
 use super::handles::FOREIGN;
 use super::health::Watch;
+use super::making::{pop, push};
 use super::verdict::{Verdict, verdict};
 use metrale_gpu_sys::cuda::{
     Api, CAPTURE_MODE_RELAXED, CAPTURE_STATUS_NONE, CUcontext, CUevent, CUstream, Driver,
@@ -21,8 +23,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// The legacy default stream: NULL, and its explicit handle.
 const LEGACY: [u64; 2] = [0, 1];
-/// The last of the handles that mean a default stream of the current context.
-const PER_THREAD: u64 = 2;
 
 /// Event handles as numbers: they are opaque, and used from any thread.
 #[derive(Clone, Copy)]
@@ -150,14 +150,18 @@ impl CudaEvents {
         self.driver.api()
     }
 
-    /// Whether an event may be recorded on `stream` now. One driver call.
+    pub(super) fn context(&self) -> u64 {
+        self.context
+    }
+
+    /// Whether an event may be recorded on `stream` now. One driver call; on a
+    /// default stream one more, and a push where [`entry`] says so.
     fn is_recordable(&self, stream: u64) -> bool {
         let refused = stream == FOREIGN || (self.refuse_legacy && LEGACY.contains(&stream));
         if refused || self.watch.is_silent() {
             return false;
         }
-        // A default stream is the current context's, which may not be ours.
-        if stream <= PER_THREAD && !self.is_current() {
+        if stream <= PER_THREAD && !self.owns_default_streams() {
             return false;
         }
         let mut capture = CAPTURE_STATUS_NONE;
@@ -169,11 +173,38 @@ impl CudaEvents {
         status.is_success() && capture == CAPTURE_STATUS_NONE
     }
 
-    fn is_current(&self) -> bool {
+    /// Whether a default stream, which is the current context's, is ours now.
+    fn owns_default_streams(&self) -> bool {
         let mut current: CUcontext = std::ptr::null_mut();
         // SAFETY: the pointer is to a live handle.
         let status = unsafe { (self.api().ctx_get_current)(&raw mut current) };
-        self.note(status) == Verdict::Done && current as u64 == self.context
+        self.note(status) == Verdict::Done
+            && (current as u64 == self.context || entry::push_own(self))
+    }
+
+    /// Makes the pool's context current on this thread; whether it is.
+    pub(super) fn push_context(&self) -> bool {
+        if self.watch.is_silent() {
+            return false;
+        }
+        match push(&self.driver, self.context) {
+            Ok(()) => true,
+            Err(status) => {
+                self.note(status);
+                false
+            }
+        }
+    }
+
+    /// Undoes [`push_context`](Self::push_context), but not where every call is
+    /// over.
+    pub(super) fn pop_context(&self) {
+        if self.watch.is_over() {
+            return;
+        }
+        if let Err(status) = pop(&self.driver) {
+            self.watch.quarantine(status);
+        }
     }
 
     /// What a status means; quarantines where it must.

@@ -12,7 +12,7 @@ use super::names::Names;
 use super::pace::Pace;
 use super::recorder::{Recorder, Shared};
 use super::{floor, gpu};
-use metrale_gpu_sys::cuda::{CUcontext, Driver};
+use metrale_gpu_sys::cuda::{CUcontext, Driver, Status};
 use metrale_telemetry::Telemetry;
 use metrale_telemetry::kernel::{Gaps, SpanRing};
 use metrale_telemetry::snapshot::Source;
@@ -67,10 +67,10 @@ impl Making {
     /// # Safety
     /// The context is live, and stays so until the recorder is closed.
     pub(super) unsafe fn finish(mut self) -> Result<Recorder, InstallError> {
-        push(&self.driver, self.context)?;
+        push(&self.driver, self.context).map_err(|status| InstallError::Context { status })?;
         // SAFETY: the context is live, and was just made current.
         let made = unsafe { self.in_context() };
-        pop(&self.driver);
+        let _ = pop(&self.driver);
         let Made {
             watch,
             lanes,
@@ -177,13 +177,11 @@ impl Making {
 }
 
 /// Makes the recorder's context current on this thread.
-pub(super) fn push(driver: &Driver, context: u64) -> Result<(), InstallError> {
+pub(super) fn push(driver: &Driver, context: u64) -> Result<(), Status> {
     // SAFETY: the context is live: its owner is kept, or the maker of a raw
     // recorder promised it.
     let status = unsafe { (driver.api().ctx_push_current)(context as CUcontext) };
-    status
-        .ok()
-        .map_err(|status| InstallError::Context { status })
+    status.ok()
 }
 
 /// The context's number, unique for the life of the process; `None` where the
@@ -199,13 +197,17 @@ pub(super) fn context_id(driver: &Driver, context: u64) -> Option<u64> {
 
 /// Undoes [`push`]. A driver that answers with an error and gives no context
 /// popped none: it is asked once more, as the thread is the application's.
-pub(super) fn pop(driver: &Driver) {
-    for _ in 0..2 {
+/// An error: the context is still current.
+pub(super) fn pop(driver: &Driver) -> Result<(), Status> {
+    let try_once = || {
         let mut context: CUcontext = std::ptr::null_mut();
         // SAFETY: the pointer is to a live handle.
         let status = unsafe { (driver.api().ctx_pop_current)(&raw mut context) };
-        if status.is_success() || !context.is_null() {
-            return;
+        if context.is_null() {
+            status.ok()
+        } else {
+            Ok(())
         }
-    }
+    };
+    try_once().or_else(|_| try_once())
 }

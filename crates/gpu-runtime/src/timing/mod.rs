@@ -8,6 +8,7 @@
 mod config;
 mod demangle;
 mod elapsed;
+mod entry;
 mod error;
 mod events;
 mod floor;

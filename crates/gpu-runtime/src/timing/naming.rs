@@ -2,6 +2,7 @@
 //! The recorder's side of names: kernels are met at their first armed launch,
 //! named and forgotten by the application, and listed with their names.
 
+use super::entry::Entry;
 use super::events::CudaEvents;
 use super::handles::{FuncRef, GraphRef, KernelRef, StreamRef};
 use super::names::{Known, Name};
@@ -91,6 +92,7 @@ impl Shared {
             return Some(self.names.meet(func, Known::Nothing));
         }
         let ops = self.kernels.ops();
+        let _entry = Entry::of(stream, ops);
         if !ops.admits(stream.handle_in(self.context)) {
             self.kernels.refuse();
             return None;

@@ -2,6 +2,7 @@
 //! The recorder: two rings over one context, and who harvests them.
 
 use super::config::RecorderConfig;
+use super::entry::Entry;
 use super::error::InstallError;
 use super::events::CudaEvents;
 use super::gpu::Gpu;
@@ -245,7 +246,7 @@ impl Recorder {
                 unsafe { ring.ops().destroy() };
             }
         }
-        pop(&shared.driver);
+        let _ = pop(&shared.driver);
     }
 
     /// Stops measuring; whether nobody else uses the pools now.
@@ -314,7 +315,7 @@ impl Shared {
             return;
         }
         // Where it fails for another reason, the calls that mind say so.
-        if let Err(InstallError::Context { status }) = push(&self.driver, self.context)
+        if let Err(status) = push(&self.driver, self.context)
             && verdict(status) == Verdict::Quarantine
         {
             self.watch.quarantine(status);
@@ -337,9 +338,10 @@ impl Shared {
     /// Apart from [`begin`](Self::begin), which below level `Kernel` is one load
     /// in its caller.
     fn begin_span(&self, key: SpanKey, tag: SpanTag, stream: StreamRef<'_>) -> Option<SpanToken> {
+        let ring = self.ring(key);
+        let _entry = Entry::of(stream, ring.ops());
         let stream = stream.handle_in(self.context);
-        self.ring(key)
-            .begin_into(key, tag, stream, self.telemetry.instruments())
+        ring.begin_into(key, tag, stream, self.telemetry.instruments())
     }
 
     /// As [`begin`](Self::begin), for a launch that was chosen to be timed.
@@ -361,9 +363,10 @@ impl Shared {
     }
 
     pub(super) fn end(&self, key: SpanKey, token: SpanToken, stream: StreamRef<'_>) {
+        let ring = self.ring(key);
+        let _entry = Entry::of(stream, ring.ops());
         let stream = stream.handle_in(self.context);
-        self.ring(key)
-            .end(token, stream, self.telemetry.instruments());
+        ring.end(token, stream, self.telemetry.instruments());
     }
 
     pub(super) fn cancel(&self, key: SpanKey, token: SpanToken) {

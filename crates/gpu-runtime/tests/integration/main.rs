@@ -4,6 +4,7 @@
 
 mod capture;
 mod child;
+mod default_streams;
 mod devices;
 mod docs;
 mod drivers;
