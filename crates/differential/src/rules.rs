@@ -16,6 +16,7 @@
 //!    for each ring that is polled; one question before each record. When it is
 //!    installed, two records to a pair of one ring, each pair asked for once,
 //!    and one pass over them.
+//!    Where a record is answered 400, one question for the context's number.
 //! 6. A silent guest makes no call. No handle is used that names nothing.
 //! 7. Nothing is asked or recorded on a stream that is known to be another
 //!    context's, nor on a legacy one where those are refused; a default stream
@@ -42,6 +43,7 @@ const NAME: &str = "cuFuncGetName";
 const QUERY: &str = "cuEventQuery";
 const PUSH: &str = "cuCtxPushCurrent_v2";
 const POP: &str = "cuCtxPopCurrent_v2";
+const CONTEXT_ID: &str = "cuCtxGetId";
 const MAKE: &str = "cuStreamCreate";
 const UNMAKE: &str = "cuStreamDestroy_v2";
 /// The handles that mean a default stream.
@@ -88,6 +90,7 @@ impl Entry {
                 (&[ASK], spans + named),
                 (&[CURRENT], spans + named),
                 (&[RECORD], spans),
+                (&[CONTEXT_ID], spans),
                 (&[MODE], named * (2 + retry)),
                 (&[NAME], named),
             ]
@@ -100,7 +103,7 @@ impl Entry {
                     (&["cuDeviceGetCount"], 1),
                     (&[PUSH], 1),
                     (&[POP], pops),
-                    (&["cuCtxGetId"], 1),
+                    (&[CONTEXT_ID], 1),
                     (&["cuDriverGetVersion"], 1),
                     // Those of a guest that cannot be made are destroyed at once.
                     (&["cuEventCreate", "cuEventDestroy_v2"], ANY),
@@ -121,7 +124,7 @@ impl Entry {
             Entry::Leave => vec![
                 (&[PUSH], 1),
                 (&[POP], pops),
-                (&["cuCtxGetId"], 1),
+                (&[CONTEXT_ID], 1),
                 (&["cuEventDestroy_v2"], ANY),
             ],
             Entry::BeginLane => begins(1, 0),
@@ -254,6 +257,14 @@ pub(crate) fn broken(entry: Entry, calls: &[Call], facts: &Facts) -> Vec<String>
         if is_record && facts.no_legacy && LEGACY.contains(&call.stream) {
             broken.push("cuEventRecord on a legacy stream, which are refused".to_owned());
         }
+        let is_unknown =
+            |call: &Call| call.name == RECORD && call.status == Status::ERROR_INVALID_HANDLE;
+        let is_begin_or_end = !matches!(entry, Entry::Install | Entry::Leave);
+        if is_begin_or_end && call.name == CONTEXT_ID && !asked.is_some_and(is_unknown) {
+            broken.push(format!(
+                "{CONTEXT_ID} without a record that was answered 400"
+            ));
+        }
         if polls
             && calls[..at]
                 .iter()
@@ -297,8 +308,8 @@ pub(crate) fn broken(entry: Entry, calls: &[Call], facts: &Facts) -> Vec<String>
 #[cfg(test)]
 mod tests {
     use super::{
-        ASK, CURRENT, Entry, Facts, MAKE, MODE, NAME, POP, PUSH, QUERY, RECORD, UNMAKE, Unreadable,
-        broken,
+        ASK, CONTEXT_ID, CURRENT, Entry, Facts, MAKE, MODE, NAME, POP, PUSH, QUERY, RECORD, UNMAKE,
+        Unreadable, broken,
     };
     use metrale_gpu_sim::control::Call;
     use metrale_gpu_sys::cuda::Status;
@@ -438,6 +449,9 @@ mod tests {
             "first of all"
         );
         assert_eq!(count(Entry::Open, &unasked, own), 1, "not asked for");
+        let (id, unknown) = (call(CONTEXT_ID, 0, 0), call(RECORD, 0, 400));
+        assert_eq!(count(Entry::BeginLane, &[ask, unknown, id], none), 0);
+        assert_eq!(count(Entry::BeginLane, &[ask, record, id], none), 1);
         let stale = Facts { stale: 2, ..none };
         assert_eq!(count(Entry::BeginLane, &[], stale), 1);
     }

@@ -10,6 +10,7 @@
 use super::events::CudaEvents;
 use super::health::Watch;
 use super::pace::Pace;
+use super::process::unless_exiting;
 use metrale_gpu_sys::cuda::{CAPTURE_MODE_RELAXED, CUstream, STREAM_NON_BLOCKING};
 use metrale_telemetry::Floor;
 use metrale_telemetry::clock::Clock;
@@ -66,8 +67,10 @@ fn on_own_stream(ring: &SpanRing<CudaEvents>, clock: Clock) -> Option<Floor> {
 
 fn create(events: &CudaEvents) -> Option<CUstream> {
     let mut stream: CUstream = std::ptr::null_mut();
-    // SAFETY: the pointer is to a live handle; a context is current.
-    let status = unsafe { (events.api().stream_create)(&raw mut stream, STREAM_NON_BLOCKING) };
+    let status = unless_exiting(|| {
+        // SAFETY: the pointer is to a live handle; a context is current.
+        unsafe { (events.api().stream_create)(&raw mut stream, STREAM_NON_BLOCKING) }
+    });
     events.note(status);
     // NULL would be the application's default stream.
     (status.is_success() && !stream.is_null()).then_some(stream)

@@ -10,6 +10,7 @@ use super::harvester::{DEFAULT_INTERVAL, Harvest, Harvester};
 use super::health::Watch;
 use super::names::Names;
 use super::pace::Pace;
+use super::process::{self, Busy};
 use super::recorder::{Recorder, Shared};
 use super::{floor, gpu};
 use metrale_gpu_sys::cuda::{CUcontext, Driver, Status};
@@ -24,9 +25,16 @@ pub(super) struct Making {
     context: u64,
     telemetry: &'static Telemetry,
     config: RecorderConfig,
+    /// Until it is made.
+    _busy: Busy,
     #[cfg(feature = "cudarc")]
     pub(super) owner: Option<Arc<cudarc::driver::CudaContext>>,
 }
+
+/// The process exits.
+pub(super) const OVER: InstallError = InstallError::Context {
+    status: Status::ERROR_DEINITIALIZED,
+};
 
 /// What is made, and found, while the context is current.
 struct Made {
@@ -53,12 +61,17 @@ impl Making {
                 return Err(InstallError::Slots { ring, asked });
             }
         }
+        let busy = process::busy_now().ok_or(OVER)?;
         driver.device_count()?;
+        // The driver is initialised: its handlers are registered, and ours come
+        // after them.
+        process::generation();
         Ok(Self {
             driver,
             context,
             telemetry,
             config,
+            _busy: busy,
             #[cfg(feature = "cudarc")]
             owner: None,
         })
@@ -104,7 +117,7 @@ impl Making {
             label: config.label,
             gpu,
             #[cfg(feature = "cudarc")]
-            _owner: self.owner,
+            owner: self.owner,
         });
         let source: Weak<dyn Source> = Arc::<Shared>::downgrade(&shared);
         telemetry.attach(source);
@@ -127,9 +140,9 @@ impl Making {
     /// # Safety
     /// The context is live and current on this thread.
     unsafe fn in_context(&mut self) -> Result<Made, InstallError> {
+        let context_id = context_id(&self.driver, self.context).unwrap_or(None);
         // SAFETY: promised by the caller.
-        let (watch, lanes, kernels) = unsafe { self.pools() }?;
-        let context_id = context_id(&self.driver, self.context);
+        let (watch, lanes, kernels) = unsafe { self.pools(context_id) }?;
         let mut gpu = gpu::of_current_context(&self.driver);
         if let Some(given) = self.config.gpu.take() {
             gpu.id = given;
@@ -151,7 +164,10 @@ impl Making {
 
     /// # Safety
     /// The context is live and current on this thread.
-    unsafe fn pools(&self) -> Result<(Arc<Watch>, CudaEvents, CudaEvents), InstallError> {
+    unsafe fn pools(
+        &self,
+        id: Option<u64>,
+    ) -> Result<(Arc<Watch>, CudaEvents, CudaEvents), InstallError> {
         let interval = match self.config.harvest {
             Harvest::OwnThread(interval) => interval,
             Harvest::Explicit => DEFAULT_INTERVAL,
@@ -162,14 +178,14 @@ impl Making {
         let pool = |slots| {
             let (driver, watch) = (Arc::clone(&self.driver), Arc::clone(&watch));
             // SAFETY: promised by the caller.
-            unsafe { CudaEvents::new(driver, self.context, slots, watch, refuse_legacy) }
+            unsafe { CudaEvents::new(driver, (self.context, id), slots, watch, refuse_legacy) }
         };
         let lanes = pool(self.config.lane_slots)?;
         match pool(self.config.kernel_slots) {
             Ok(kernels) => Ok((watch, lanes, kernels)),
             Err(error) => {
                 // SAFETY: the context is current, and nobody has the pool yet.
-                unsafe { lanes.destroy() };
+                let _ = unsafe { lanes.destroy() };
                 Err(error)
             }
         }
@@ -178,21 +194,27 @@ impl Making {
 
 /// Makes the recorder's context current on this thread.
 pub(super) fn push(driver: &Driver, context: u64) -> Result<(), Status> {
-    // SAFETY: the context is live: its owner is kept, or the maker of a raw
-    // recorder promised it.
-    let status = unsafe { (driver.api().ctx_push_current)(context as CUcontext) };
+    let status = process::unless_exiting(|| {
+        // SAFETY: the context is live: its owner is kept, or the maker of a raw
+        // recorder promised it.
+        unsafe { (driver.api().ctx_push_current)(context as CUcontext) }
+    });
     status.ok()
 }
 
 /// The context's number, unique for the life of the process; `None` where the
-/// driver cannot tell. A context that was reset may come back under its old
+/// driver has none. A context that was reset may come back under its old
 /// handle, but never under its old number.
-pub(super) fn context_id(driver: &Driver, context: u64) -> Option<u64> {
-    let get_id = driver.api().ctx_get_id?;
+pub(super) fn context_id(driver: &Driver, context: u64) -> Result<Option<u64>, Status> {
+    let Some(get_id) = driver.api().ctx_get_id else {
+        return Ok(None);
+    };
     let mut id = 0;
-    // SAFETY: a live context, as for `push`, and a pointer to a live integer.
-    let status = unsafe { get_id(context as CUcontext, &raw mut id) };
-    status.is_success().then_some(id)
+    let status = process::unless_exiting(|| {
+        // SAFETY: a live context, as for `push`, and a pointer to a live integer.
+        unsafe { get_id(context as CUcontext, &raw mut id) }
+    });
+    status.ok().map(|()| Some(id))
 }
 
 /// Undoes [`push`]. A driver that answers with an error and gives no context
@@ -201,8 +223,10 @@ pub(super) fn context_id(driver: &Driver, context: u64) -> Option<u64> {
 pub(super) fn pop(driver: &Driver) -> Result<(), Status> {
     let try_once = || {
         let mut context: CUcontext = std::ptr::null_mut();
-        // SAFETY: the pointer is to a live handle.
-        let status = unsafe { (driver.api().ctx_pop_current)(&raw mut context) };
+        let status = process::unless_exiting(|| {
+            // SAFETY: the pointer is to a live handle.
+            unsafe { (driver.api().ctx_pop_current)(&raw mut context) }
+        });
         if context.is_null() {
             status.ok()
         } else {

@@ -23,6 +23,7 @@ mod making;
 mod names;
 mod naming;
 mod pace;
+mod polls;
 mod process;
 mod ranges;
 mod recorder;

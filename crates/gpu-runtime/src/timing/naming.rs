@@ -6,6 +6,7 @@ use super::entry::Entry;
 use super::events::CudaEvents;
 use super::handles::{FuncRef, GraphRef, KernelRef, StreamRef};
 use super::names::{Known, Name};
+use super::process::unless_exiting;
 use super::recorder::{Recorder, Shared};
 use super::verdict::Verdict;
 use metrale_gpu_sys::cuda::{CAPTURE_MODE_RELAXED, CUfunction, Status};
@@ -113,9 +114,9 @@ impl CudaEvents {
         let Some(func_get_name) = self.api().func_get_name else {
             return Known::Driver(None);
         };
-        if self.watch.is_silent() {
+        let Some(_busy) = self.watch.busy().filter(|_| !self.watch.is_silent()) else {
             return Known::Nothing;
-        }
+        };
         // Nothing says that the call is safe beside a capture; in the relaxed
         // mode nothing forbids it.
         let outer = match self.exchange_mode(CAPTURE_MODE_RELAXED) {
@@ -126,8 +127,10 @@ impl CudaEvents {
             }
         };
         let mut name = std::ptr::null();
-        // SAFETY: promised by the caller; the pointer is to a live pointer.
-        let status = unsafe { func_get_name(&raw mut name, function as CUfunction) };
+        let status = unless_exiting(|| {
+            // SAFETY: promised by the caller; the pointer is to a live pointer.
+            unsafe { func_get_name(&raw mut name, function as CUfunction) }
+        });
         let known = match status {
             Status::SUCCESS if !name.is_null() => {
                 // SAFETY: the driver gave a C string that is good while the

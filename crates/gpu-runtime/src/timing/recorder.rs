@@ -11,8 +11,9 @@ use super::handles::{KernelRef, StreamRef};
 use super::harvester::Harvester;
 use super::health::{Health, Watch};
 use super::labels::kernel_label;
-use super::making::{Making, context_id, pop, push};
+use super::making::{Making, OVER, context_id, pop, push};
 use super::names::Names;
+use super::process;
 use super::verdict::{Verdict, verdict};
 use metrale_gpu_sys::cuda::Driver;
 use metrale_telemetry::kernel::{Ledger, SpanKey, SpanRing, SpanTag, SpanToken};
@@ -50,7 +51,19 @@ pub(super) struct Shared {
     pub(super) gpu: Gpu,
     /// Keeps the context of a cudarc recorder alive.
     #[cfg(feature = "cudarc")]
-    pub(super) _owner: Option<Arc<cudarc::driver::CudaContext>>,
+    pub(super) owner: Option<Arc<cudarc::driver::CudaContext>>,
+}
+
+/// The last owner of a context calls the driver.
+#[cfg(feature = "cudarc")]
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let owner = self.owner.take();
+        match self.watch.busy() {
+            Some(_busy) => drop(owner),
+            None => std::mem::forget(owner),
+        }
+    }
 }
 
 /// Times lanes and kernels of one context. See the crate's page for what it
@@ -71,7 +84,9 @@ impl Recorder {
         telemetry: &'static Telemetry,
         config: RecorderConfig,
     ) -> Result<Self, InstallError> {
+        let busy = process::busy_now().ok_or(OVER)?;
         let driver = Arc::new(Driver::system()?);
+        drop(busy);
         let mut making = Making::new(driver, context.cu_ctx() as u64, telemetry, config)?;
         making.owner = Some(Arc::clone(context));
         // SAFETY: the context lives as long as its owner, which the recorder
@@ -229,22 +244,27 @@ impl Recorder {
 
     /// Stops measuring and destroys the events. They are leaked where the
     /// harvest thread hangs in the driver, after a quarantine, once the context
-    /// was reset, at exit and in a forked child.
+    /// was reset or where the driver cannot tell (before 12.0), at exit and in a
+    /// forked child.
     pub fn close(mut self) {
         let is_alone = self.stop();
         let shared = &self.shared;
+        let Some(_busy) = shared.watch.busy() else {
+            return;
+        };
         if !is_alone
             || shared.watch.is_quarantined()
             || push(&shared.driver, shared.context).is_err()
         {
             return;
         }
-        if context_id(&shared.driver, shared.context) == shared.context_id {
-            for ring in [&shared.lanes, &shared.kernels] {
+        let id = context_id(&shared.driver, shared.context);
+        if shared.context_id.is_some() && id == Ok(shared.context_id) {
+            let _ = [&shared.lanes, &shared.kernels].into_iter().all(|ring| {
                 // SAFETY: the context was just made current; guards borrow the
                 // recorder, and its thread has ended: nobody uses the pool.
-                unsafe { ring.ops().destroy() };
-            }
+                unsafe { ring.ops().destroy() }
+            });
         }
         let _ = pop(&shared.driver);
     }
@@ -255,8 +275,7 @@ impl Recorder {
         let harvester = self.harvester.take();
         if self.shared.watch.is_over() {
             // The thread was not forked, or runs on until the exit is done: it
-            // must not be joined. Nor may what is shared be dropped: the last
-            // owner of a context calls the driver.
+            // must not be joined, and nothing of what is shared may go.
             std::mem::forget(harvester);
             std::mem::forget(Arc::clone(&self.shared));
             return false;
@@ -280,6 +299,10 @@ impl Shared {
         if self.is_off() && self.lanes.is_idle() && self.kernels.is_idle() {
             return 0;
         }
+        // A child makes no call and takes no lock, nor does a process that exits.
+        let Some(_busy) = self.watch.busy() else {
+            return 0;
+        };
         let round = self.watch.pace.begin_round();
         // A silent recorder polls nothing: it gives up what is left, at once.
         if round.is_none() && !self.watch.is_silent() {

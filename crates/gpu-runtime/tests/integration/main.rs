@@ -9,6 +9,7 @@ mod devices;
 mod docs;
 mod drivers;
 mod errors;
+mod exits;
 mod floor;
 mod installed;
 mod libraries;
