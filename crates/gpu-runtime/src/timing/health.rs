@@ -103,11 +103,6 @@ impl Watch {
         process::is_over(self.born)
     }
 
-    /// Whether this is a forked child, where a lock may be held for ever.
-    pub(super) fn is_child(&self) -> bool {
-        process::is_child(self.born)
-    }
-
     /// Held by a thread while it may call the driver for us; `None` where it may
     /// not.
     pub(super) fn busy(&self) -> Option<process::Busy> {
