@@ -103,7 +103,7 @@ impl Entry {
                     (&["cuDeviceGetCount"], 1),
                     (&[PUSH], 1),
                     (&[POP], pops),
-                    (&[CONTEXT_ID], 1),
+                    (&[CONTEXT_ID], 1 + again),
                     (&["cuDriverGetVersion"], 1),
                     // Those of a guest that cannot be made are destroyed at once.
                     (&["cuEventCreate", "cuEventDestroy_v2"], ANY),
@@ -134,6 +134,9 @@ impl Entry {
             Entry::Close => begins(2, 0),
             Entry::Harvest => vec![
                 (&[MODE], 2 * RINGS + retry),
+                // For a thread that a poll was refused on without a context.
+                (&[PUSH], RINGS),
+                (&[POP], RINGS + pops - 1),
                 (&[QUERY], facts.streams),
                 // Each span that is over was read once, and each gap.
                 (

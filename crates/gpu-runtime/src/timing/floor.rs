@@ -31,7 +31,7 @@ const MOST_NS: u64 = 50_000_000;
 /// Measures over `pool`, whose context is current. Where a call fails nothing
 /// is known; one that stops a recorder stops the pool's.
 pub(super) fn measure(pool: &CudaEvents, clock: Clock) -> Floor {
-    let watch = Arc::new(Watch::new(Pace::new(clock, 0)));
+    let watch = Arc::new(Watch::new(Pace::new(clock, 0, u64::MAX)));
     let events = pool.lend(PAIRS, Arc::clone(&watch));
     let slots = events.len();
     let ring = SpanRing::builder(events, slots)

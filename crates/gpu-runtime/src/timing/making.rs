@@ -18,6 +18,7 @@ use metrale_telemetry::Telemetry;
 use metrale_telemetry::kernel::{Gaps, SpanRing};
 use metrale_telemetry::snapshot::Source;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// A recorder whose configuration is checked.
 pub(super) struct Making {
@@ -172,8 +173,10 @@ impl Making {
             Harvest::OwnThread(interval) => interval,
             Harvest::Explicit => DEFAULT_INTERVAL,
         };
-        let full_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
-        let watch = Arc::new(Watch::new(Pace::new(self.config.clock, full_ns)));
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let (full_ns, budget_ns) = (ns(interval), ns(self.config.harvest_budget));
+        let pace = Pace::new(self.config.clock, full_ns, budget_ns);
+        let watch = Arc::new(Watch::new(pace));
         let refuse_legacy = self.config.refuse_legacy_streams;
         let pool = |slots| {
             let (driver, watch) = (Arc::clone(&self.driver), Arc::clone(&watch));

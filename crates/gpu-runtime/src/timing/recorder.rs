@@ -181,7 +181,8 @@ impl Recorder {
     }
 
     /// Lands what the GPU has finished, and returns how many spans that were.
-    /// It never waits for the GPU, but a poll may block inside the driver. Where
+    /// It never waits for the GPU, but a poll may block inside the driver; it polls
+    /// for [`RecorderConfig::harvest_budget`] at most. Where
     /// polls are slow or refused, some calls poll nothing and return 0
     /// ([`Health::harvests_skipped`]); so does every one at level `Off` once no
     /// span is in flight, and it is no pass then. Once a second, while metrics are

@@ -19,6 +19,7 @@ mod names;
 #[cfg(feature = "nvtx")]
 mod nvtx;
 mod pacing;
+mod passes;
 mod processes;
 mod races;
 mod rig;
