@@ -4,7 +4,7 @@
 
 use super::elapsed::place_ns;
 use super::error::InstallError;
-use super::events::{CudaEvents, destroy_events, make_events};
+use super::events::{CudaEvents, destroy_all, make_all};
 use super::verdict::Verdict;
 use metrale_gpu_sys::cuda::{CUevent, CUstream, Driver};
 use metrale_telemetry::Step;
@@ -32,7 +32,7 @@ impl Anchors {
     /// A live context of `driver` is current on this thread.
     pub(super) unsafe fn new(driver: Arc<Driver>) -> Result<Self, InstallError> {
         // SAFETY: promised by the caller.
-        let events = unsafe { make_events(&driver, FOLLOWED_STEPS) }?;
+        let events = unsafe { make_all(&driver, FOLLOWED_STEPS) }?;
         Ok(Self {
             table: StepTable::new(),
             driver,
@@ -43,13 +43,13 @@ impl Anchors {
         })
     }
 
-    /// Destroys the events.
+    /// Destroys the events; whether more may be destroyed.
     ///
     /// # Safety
     /// As for [`CudaEvents::destroy`].
-    pub(super) unsafe fn destroy(&self) {
+    pub(super) unsafe fn destroy(&self) -> bool {
         // SAFETY: promised by the caller.
-        unsafe { destroy_events(&self.driver, &self.events) };
+        unsafe { destroy_all(&self.driver, self.events.iter().copied()) }
     }
 
     /// Counts a span that is about to begin in `step`, on a stream that admits
@@ -116,8 +116,12 @@ impl Anchors {
             Verdict::Wait | Verdict::BackOff => return Place::Pending,
             Verdict::Drop | Verdict::Quarantine => return Place::Unknown,
         }
-        let (verdict, milliseconds) = ops.elapsed_since(event, start);
-        match verdict {
+        // The question may have taken long.
+        if ops.watch.is_over() {
+            return Place::Pending;
+        }
+        let (status, milliseconds) = ops.elapsed(event, start);
+        match ops.judge(status) {
             Verdict::Done => place_ns(milliseconds).map_or(Place::Unknown, Place::At),
             Verdict::Wait | Verdict::BackOff => Place::Pending,
             Verdict::Drop | Verdict::Quarantine => Place::Unknown,
@@ -135,7 +139,7 @@ impl Anchors {
         if self.not_done_in[anchor].load(Relaxed) == pass {
             return Verdict::Wait;
         }
-        let verdict = ops.query_event(event);
+        let verdict = ops.judge(ops.query(event));
         match verdict {
             Verdict::Done => self.done[anchor].store(known, Relaxed),
             Verdict::Wait => self.not_done_in[anchor].store(pass, Relaxed),

@@ -10,6 +10,7 @@
 use super::events::CudaEvents;
 use super::health::Watch;
 use super::pace::Pace;
+use super::process::unless_exiting;
 use metrale_gpu_sys::cuda::{CAPTURE_MODE_RELAXED, CUstream, STREAM_NON_BLOCKING};
 use metrale_telemetry::Floor;
 use metrale_telemetry::clock::Clock;
@@ -27,7 +28,7 @@ const MOST_NS: u64 = 50_000_000;
 /// Measures over `pool`, whose context is current. Where a call fails nothing
 /// is known; one that stops a recorder stops the pool's.
 pub(super) fn measure(pool: &CudaEvents, clock: Clock) -> Floor {
-    let watch = Arc::new(Watch::new(Pace::new(clock, 0)));
+    let watch = Arc::new(Watch::new(Pace::new(clock, 0, u64::MAX)));
     let events = pool.lend(PAIRS, Arc::clone(&watch));
     let slots = events.len();
     let ring = SpanRing::builder(events, slots).gaps().build();
@@ -61,8 +62,10 @@ fn on_own_stream(ring: &SpanRing<CudaEvents>, clock: Clock) -> Option<Floor> {
 
 fn create(events: &CudaEvents) -> Option<CUstream> {
     let mut stream: CUstream = std::ptr::null_mut();
-    // SAFETY: the pointer is to a live handle; a context is current.
-    let status = unsafe { (events.api().stream_create)(&raw mut stream, STREAM_NON_BLOCKING) };
+    let status = unless_exiting(|| {
+        // SAFETY: the pointer is to a live handle; a context is current.
+        unsafe { (events.api().stream_create)(&raw mut stream, STREAM_NON_BLOCKING) }
+    });
     events.note(status);
     // NULL would be the application's default stream.
     (status.is_success() && !stream.is_null()).then_some(stream)

@@ -56,6 +56,8 @@ pub(super) struct Watch {
     closed: AtomicBool,
     born: u32,
     pub(super) pace: Pace,
+    /// A poll was refused because its thread had no current context.
+    pub(super) lacks_context: AtomicBool,
     pub(super) invalid_times: Counter,
 }
 
@@ -66,6 +68,7 @@ impl Watch {
             closed: AtomicBool::new(false),
             born: process::generation(),
             pace,
+            lacks_context: AtomicBool::new(false),
             invalid_times: Counter::new(),
         }
     }
@@ -103,8 +106,8 @@ impl Watch {
         process::is_over(self.born)
     }
 
-    /// Held by a thread of ours while it may call the driver; `None` where it
-    /// may not.
+    /// Held by a thread while it may call the driver for us; `None` where it may
+    /// not.
     pub(super) fn busy(&self) -> Option<process::Busy> {
         process::busy(self.born)
     }

@@ -3,6 +3,7 @@
 
 use super::anchors::Anchors;
 use super::config::RecorderConfig;
+use super::entry::Entry;
 use super::error::InstallError;
 use super::events::CudaEvents;
 use super::gpu::Gpu;
@@ -11,8 +12,9 @@ use super::handles::{KernelRef, StreamRef};
 use super::harvester::Harvester;
 use super::health::{Health, Watch};
 use super::labels::kernel_label;
-use super::making::{Making, context_id, pop, push};
+use super::making::{Making, OVER, context_id, pop, push};
 use super::names::Names;
+use super::process;
 use super::verdict::{Verdict, verdict};
 use metrale_gpu_sys::cuda::Driver;
 use metrale_telemetry::kernel::{
@@ -45,7 +47,19 @@ pub(super) struct Shared {
     pub(super) gpu: Gpu,
     /// Keeps the context of a cudarc recorder alive.
     #[cfg(feature = "cudarc")]
-    pub(super) _owner: Option<Arc<cudarc::driver::CudaContext>>,
+    pub(super) owner: Option<Arc<cudarc::driver::CudaContext>>,
+}
+
+/// The last owner of a context calls the driver.
+#[cfg(feature = "cudarc")]
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let owner = self.owner.take();
+        match self.watch.busy() {
+            Some(_busy) => drop(owner),
+            None => std::mem::forget(owner),
+        }
+    }
 }
 
 /// Times lanes and kernels of one context. See the crate's page for what it
@@ -66,7 +80,9 @@ impl Recorder {
         telemetry: &'static Telemetry,
         config: RecorderConfig,
     ) -> Result<Self, InstallError> {
+        let busy = process::busy_now().ok_or(OVER)?;
         let driver = Arc::new(Driver::system()?);
+        drop(busy);
         let mut making = Making::new(driver, context.cu_ctx() as u64, telemetry, config)?;
         making.owner = Some(Arc::clone(context));
         // SAFETY: the context lives as long as its owner, which the recorder
@@ -166,7 +182,8 @@ impl Recorder {
     }
 
     /// Lands what the GPU has finished, and returns how many spans that were.
-    /// It never waits for the GPU, but a poll may block inside the driver. Where
+    /// It never waits for the GPU, but a poll may block inside the driver; it polls
+    /// for [`RecorderConfig::harvest_budget`] at most. Where
     /// polls are slow or refused, some calls poll nothing and return 0
     /// ([`Health::harvests_skipped`]); so does every one at level `Off` once no
     /// span is in flight, and it is no pass then. Once a second, while metrics are
@@ -229,26 +246,31 @@ impl Recorder {
 
     /// Stops measuring and destroys the events. They are leaked where the
     /// harvest thread hangs in the driver, after a quarantine, once the context
-    /// was reset, at exit and in a forked child.
+    /// was reset or where the driver cannot tell (before 12.0), at exit and in a
+    /// forked child.
     pub fn close(mut self) {
         let is_alone = self.stop();
         let shared = &self.shared;
+        let Some(_busy) = shared.watch.busy() else {
+            return;
+        };
         if !is_alone
             || shared.watch.is_quarantined()
             || push(&shared.driver, shared.context).is_err()
         {
             return;
         }
-        if context_id(&shared.driver, shared.context) == shared.context_id {
+        let id = context_id(&shared.driver, shared.context);
+        if shared.context_id.is_some() && id == Ok(shared.context_id) {
             // SAFETY: as for the pools, below.
-            unsafe { shared.anchors.destroy() };
-            for ring in [&shared.lanes, &shared.kernels] {
+            let go_on = unsafe { shared.anchors.destroy() };
+            let _ = go_on && [&shared.lanes, &shared.kernels].into_iter().all(|ring| {
                 // SAFETY: the context was just made current; guards borrow the
                 // recorder, and its thread has ended: nobody uses the pool.
-                unsafe { ring.ops().destroy() };
-            }
+                unsafe { ring.ops().destroy() }
+            });
         }
-        pop(&shared.driver);
+        let _ = pop(&shared.driver);
     }
 
     /// Stops measuring; whether nobody else uses the pools now.
@@ -257,8 +279,7 @@ impl Recorder {
         let harvester = self.harvester.take();
         if self.shared.watch.is_over() {
             // The thread was not forked, or runs on until the exit is done: it
-            // must not be joined. Nor may what is shared be dropped: the last
-            // owner of a context calls the driver.
+            // must not be joined, and nothing of what is shared may go.
             std::mem::forget(harvester);
             std::mem::forget(Arc::clone(&self.shared));
             return false;
@@ -283,6 +304,10 @@ impl Shared {
         if self.is_off() && self.lanes.is_idle() && self.kernels.is_idle() {
             return 0;
         }
+        // A child makes no call and takes no lock, nor does a process that exits.
+        let Some(_busy) = self.watch.busy() else {
+            return 0;
+        };
         let round = self.watch.pace.begin_round();
         // A silent recorder polls nothing: it gives up what is left, at once.
         if round.is_none() && !self.watch.is_silent() {
@@ -344,7 +369,7 @@ impl Shared {
             return;
         }
         // Where it fails for another reason, the calls that mind say so.
-        if let Err(InstallError::Context { status }) = push(&self.driver, self.context)
+        if let Err(status) = push(&self.driver, self.context)
             && verdict(status) == Verdict::Quarantine
         {
             self.watch.quarantine(status);
@@ -400,8 +425,9 @@ impl Shared {
         lane: usize,
         stream: StreamRef<'_>,
     ) -> Option<SpanToken> {
-        let stream = stream.handle_in(self.context);
         let ring = self.ring(key);
+        let _entry = Entry::of(stream, ring.ops());
+        let stream = stream.handle_in(self.context);
         let tag = |id| SpanTag {
             lane: Some(lane),
             armed: step.is_armed(),
@@ -427,8 +453,10 @@ impl Shared {
     }
 
     pub(super) fn end(&self, key: SpanKey, token: SpanToken, stream: StreamRef<'_>) {
+        let ring = self.ring(key);
+        let _entry = Entry::of(stream, ring.ops());
         let stream = stream.handle_in(self.context);
-        if let Err(NotEnded::Failed(tag)) = self.ring(key).end_span(token, stream) {
+        if let Err(NotEnded::Failed(tag)) = ring.end_span(token, stream) {
             self.telemetry.instruments().span_failures.add(1);
             self.lose(tag.step);
         }

@@ -121,7 +121,11 @@ fn a_slow_poll_halves_the_rate_down_to_one_a_second_and_it_recovers() {
 #[test]
 fn three_long_polls_stop_polling_for_ten_seconds() {
     let app = App::new();
-    let recorder = app.recorder();
+    let patient = RecorderConfig {
+        harvest_budget: Duration::MAX,
+        ..config()
+    };
+    let recorder = app.try_recorder(patient).unwrap();
     // Five streams are to be asked; the third long answer is the last.
     for on in [app.stream]
         .into_iter()

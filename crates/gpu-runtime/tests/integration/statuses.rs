@@ -298,11 +298,11 @@ fn installation_and_close() {
         let recorder = app.recorder();
         fail_some("cuEventDestroy_v2", status, 3, 1);
         recorder.close();
-        assert_eq!(
-            calls("cuEventDestroy_v2"),
-            calls("cuEventCreate"),
-            "all are tried"
-        );
+        let tried = match meaning(status) {
+            Quarantine => 4,
+            _ => calls("cuEventCreate"),
+        };
+        assert_eq!(calls("cuEventDestroy_v2"), tried, "{status}");
     }
 }
 
