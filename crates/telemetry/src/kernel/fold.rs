@@ -9,21 +9,25 @@
 //!    without a place, is *unplaced*: its sums are folded, its idle time is not
 //!    known.
 //! 4. Where a reader holds what was folded before, steps wait for the next pass.
-//! 5. Memory is taken once, when the fold is made.
+//! 5. Memory is taken once, when the fold is made. A step whose launches landed
+//!    one after the other is laid out where they are; else they are copied.
 
 use super::LANES;
 use super::estimates::{LaneOfStep, RowOfStep, StepSums};
-use super::folded::Folded;
+use super::folded::{Folded, HalfFloor};
 use super::instruments::KernelInstruments;
 use super::landing::{Landing, Launches};
+use super::ops::EventOps;
+use super::pass::Finds;
+use super::ring::SpanRing;
 use super::span::{Harvested, Landed, SpanKey, SpanTag, StepId};
 use super::steps::{FOLLOWED_STEPS, Standing, StepTable};
 use super::timeline::{Interval, NO_LANE, NO_ROW, Scratch};
 use crate::sync::relaxed::{lock, try_lock};
 
-/// Spans of a step that can be laid out in time.
+/// Spans of a step that can be laid out in time; and of lanes, in all.
 pub const MAX_STEP_SPANS: usize = 16_384;
-/// Spans of all waiting steps that can.
+/// Launches of all waiting steps that can.
 pub const MAX_SPANS: usize = 65_536;
 /// Rows of all waiting steps: one to a kernel, lane and step, once they are
 /// added up.
@@ -40,19 +44,29 @@ struct Step {
     over: u32,
     is_lost: bool,
     is_placed: bool,
-    /// Intervals that it has.
-    intervals: u32,
-    lanes: [LaneOfStep; LANES.len()],
+    /// Runs of its launches: how many, and where the first begins and the last
+    /// one ends, if that is not the end of all.
+    runs: u32,
+    from: u32,
+    to: u32,
 }
+
+/// None of the entries.
+const NO_ENTRY: usize = FOLLOWED_STEPS;
 
 const NO_STEP: Step = Step {
     track: 0,
     over: 0,
     is_lost: false,
     is_placed: true,
-    intervals: 0,
-    lanes: [LaneOfStep { spans: 0, ns: 0 }; LANES.len()],
+    runs: 0,
+    from: 0,
+    to: 0,
 };
+
+type LanesOfStep = [LaneOfStep; LANES.len()];
+
+const NO_LANES: LanesOfStep = [LaneOfStep { spans: 0, ns: 0 }; LANES.len()];
 
 /// Lane time of steps that are not followed, since it was last handed on.
 #[derive(Clone, Copy, Default)]
@@ -68,12 +82,17 @@ struct Unfollowed {
 
 /// See the module.
 pub struct Fold {
-    steps: Box<[Step; FOLLOWED_STEPS]>,
-    intervals: Vec<Interval>,
+    steps: [Step; FOLLOWED_STEPS],
+    of_lanes: [LanesOfStep; FOLLOWED_STEPS],
+    lanes: Vec<Interval>,
+    launches: Vec<Interval>,
+    /// The entry that the last launch is of, while its step has places.
+    last: usize,
     rows: Vec<RowOfStep>,
     scratch: Scratch,
-    /// The rows of the step that is being folded.
-    own_rows: Vec<RowOfStep>,
+    /// Of the step that is being folded, and of no other.
+    own_lanes: Vec<Interval>,
+    own_launches: Vec<Interval>,
     unfollowed: [Unfollowed; LANES.len()],
     /// Spans of steps that were given up.
     late_spans: u64,
@@ -85,11 +104,15 @@ pub struct Fold {
 impl Default for Fold {
     fn default() -> Self {
         Self {
-            steps: Box::new([NO_STEP; FOLLOWED_STEPS]),
-            intervals: Vec::with_capacity(MAX_SPANS),
+            steps: [NO_STEP; FOLLOWED_STEPS],
+            of_lanes: [NO_LANES; FOLLOWED_STEPS],
+            lanes: Vec::with_capacity(MAX_STEP_SPANS),
+            launches: Vec::with_capacity(MAX_SPANS),
+            last: NO_ENTRY,
             rows: Vec::with_capacity(MAX_ROWS),
             scratch: Scratch::with_capacity(MAX_STEP_SPANS),
-            own_rows: Vec::with_capacity(MAX_ROWS),
+            own_lanes: Vec::with_capacity(MAX_STEP_SPANS),
+            own_launches: Vec::with_capacity(MAX_STEP_SPANS),
             unfollowed: [Unfollowed::default(); LANES.len()],
             late_spans: 0,
             table_late_spans: 0,
@@ -125,13 +148,13 @@ impl Fold {
     /// Counts a span of the step on `track` that is over; its entry, if the
     /// step is followed.
     #[inline]
-    fn count(&mut self, table: &StepTable, track: u32) -> Option<u8> {
+    fn count(&mut self, table: &StepTable, track: u32) -> Option<usize> {
         let entry = track as usize % FOLLOWED_STEPS;
         if self.steps[entry].track != u64::from(track) + 1 {
             self.meet(table, entry, track)?;
         }
         self.steps[entry].over += 1;
-        Some(entry as u8)
+        Some(entry)
     }
 
     #[cold]
@@ -145,41 +168,93 @@ impl Fold {
             track: u64::from(track) + 1,
             ..NO_STEP
         };
+        self.of_lanes[entry] = NO_LANES;
         Some(())
     }
 
-    /// Keeps the place of a landed span, if its step has places.
+    /// Keeps the place of a landed launch, if its step has places.
     #[inline]
-    fn place(&mut self, entry: u8, span: &Landed, row: u16, lane: u8, is_lane: bool) {
-        let step = &mut self.steps[usize::from(entry)];
-        let Some(start_ns) = span.start_ns.filter(|_| step.is_placed) else {
-            if step.is_placed {
-                self.unplace(entry);
-            }
-            return;
-        };
-        if step.intervals as usize == MAX_STEP_SPANS || self.intervals.len() == MAX_SPANS {
-            self.unplace(entry);
+    fn place_launch(&mut self, entry: usize, start_ns: Option<i64>, launch: Interval) {
+        if self.last != entry && !self.begin_run(entry) {
             return;
         }
-        step.intervals += 1;
-        self.intervals.push(Interval {
-            start_ns,
-            ns: span.ns,
-            stream: span.stream,
-            row,
-            lane,
-            is_lane,
-            entry,
-        });
+        match start_ns {
+            // Not more than there is memory for.
+            Some(start_ns) if self.launches.len() < self.launches.capacity() => {
+                self.launches.push(Interval { start_ns, ..launch });
+            }
+            _ => self.unplace(entry),
+        }
     }
 
+    /// Launches of another step than before come next; whether that has places.
+    #[inline(never)]
+    fn begin_run(&mut self, entry: usize) -> bool {
+        self.end_run();
+        let (step, at) = (&mut self.steps[entry], self.launches.len() as u32);
+        if step.is_placed {
+            if step.runs == 0 {
+                step.from = at;
+            }
+            step.runs += 1;
+            self.last = entry;
+        }
+        step.is_placed
+    }
+
+    fn end_run(&mut self) {
+        if let Some(step) = self.steps.get_mut(self.last) {
+            step.to = self.launches.len() as u32;
+        }
+        self.last = NO_ENTRY;
+    }
+
+    /// Keeps the place of a lane's span, if its step has places.
+    fn place_lane(&mut self, entry: usize, start_ns: Option<i64>, span: Interval) {
+        match start_ns {
+            Some(start_ns) if self.lanes.len() < MAX_STEP_SPANS => {
+                if self.steps[entry].is_placed {
+                    self.lanes.push(Interval { start_ns, ..span });
+                }
+            }
+            _ => self.unplace(entry),
+        }
+    }
+
+    /// The step has no places from here on.
     #[cold]
-    fn unplace(&mut self, entry: u8) {
-        let step = &mut self.steps[usize::from(entry)];
-        step.is_placed = false;
-        if std::mem::take(&mut step.intervals) > 0 {
-            self.intervals.retain(|interval| interval.entry != entry);
+    fn unplace(&mut self, entry: usize) {
+        if std::mem::replace(&mut self.steps[entry].is_placed, false) {
+            self.forget_places(1 << entry);
+        }
+    }
+
+    /// Removes the intervals of the steps whose bits are set.
+    fn forget_places(&mut self, entries: u64) {
+        let is_gone = |entry: usize| entries >> entry & 1 == 1;
+        let stays = |interval: &Interval| !is_gone(usize::from(interval.entry));
+        self.lanes.retain(stays);
+        self.end_run();
+        let mut steps = self.steps.iter().enumerate();
+        if steps.all(|(entry, step)| step.runs == 0 || is_gone(entry)) {
+            self.launches.clear();
+        } else {
+            self.launches.retain(stays);
+        }
+        for step in &mut self.steps {
+            step.runs = 0;
+        }
+        for at in 0..self.launches.len() {
+            let entry = usize::from(self.launches[at].entry);
+            let step = &mut self.steps[entry];
+            if self.last != entry {
+                if step.runs == 0 {
+                    step.from = at as u32;
+                }
+                step.runs += 1;
+                self.last = entry;
+            }
+            step.to = at as u32 + 1;
         }
     }
 
@@ -201,7 +276,7 @@ impl Fold {
         }
         self.rows.push(RowOfStep {
             entry: entry as u8,
-            lane: lane_of(launches.flags.tag().lane),
+            lane: launches.flags.lane_index(),
             row: launches.place.map_or(NO_ROW, |place| place as u16),
             launches: launches.count as u32,
             ns: launches.ns,
@@ -209,11 +284,14 @@ impl Fold {
     }
 }
 
-/// Adds up rows of the same step, lane and kernel.
+/// Adds up rows of the same step, lane and kernel, and puts them in order.
 fn add_up(rows: &mut Vec<RowOfStep>) {
-    rows.sort_unstable_by_key(|row| (row.entry, row.lane, row.row));
+    let key = |row: &RowOfStep| {
+        u32::from(row.entry) << 24 | u32::from(row.lane) << 16 | u32::from(row.row)
+    };
+    rows.sort_unstable_by_key(key);
     rows.dedup_by(|row, sum| {
-        let same = (row.entry, row.lane, row.row) == (sum.entry, sum.lane, sum.row);
+        let same = key(row) == key(sum);
         if same {
             sum.launches = sum.launches.saturating_add(row.launches);
             sum.ns = sum.ns.saturating_add(row.ns);
@@ -222,19 +300,30 @@ fn add_up(rows: &mut Vec<RowOfStep>) {
     });
 }
 
-fn lane_of(lane: Option<usize>) -> u8 {
-    lane.filter(|lane| *lane < LANES.len())
-        .map_or(NO_LANE, |lane| lane as u8)
+impl Finds for &mut Folding<'_> {
+    #[inline(always)]
+    fn launch(&mut self, func: u64, span: Landed) {
+        Folding::launch(self, func, span);
+    }
+    #[inline(never)]
+    fn other(&mut self, span: Harvested) {
+        self.take(span);
+    }
 }
 
 impl Folding<'_> {
+    /// Lands what is done of a ring of this recorder, as
+    /// [`SpanRing::harvest_with`] does; how many spans that were.
+    pub fn pass<E: EventOps>(&mut self, ring: &SpanRing<E>) -> usize {
+        ring.harvest_for(self)
+    }
+
     /// Takes in what a pass found.
-    #[inline]
     pub fn take(&mut self, span: Harvested) {
         match span {
             Harvested::Landed(landed) => match landed.key {
-                SpanKey::Kernel(func) => self.launch(func, &landed),
-                SpanKey::Lane(lane) => self.lane(lane, &landed),
+                SpanKey::Kernel(func) => self.launch(func, landed),
+                SpanKey::Lane(lane) => self.lane(lane, landed),
             },
             Harvested::Failed(tag) => {
                 self.landing.count(&span, |_| ());
@@ -244,8 +333,8 @@ impl Folding<'_> {
         }
     }
 
-    #[inline]
-    fn launch(&mut self, func: u64, span: &Landed) {
+    #[inline(always)]
+    fn launch(&mut self, func: u64, span: Landed) {
         let Self {
             fold,
             table,
@@ -253,31 +342,50 @@ impl Folding<'_> {
             ..
         } = self;
         // The step first: launches are added to a step that is known.
-        let entry = match span.flags.track() {
-            None => None,
-            Some(track) => fold.count(table, track),
+        let track = span.flags.track();
+        let entry = track.and_then(|track| fold.count(table, track));
+        let Some(entry) = entry else {
+            landing.launch(func, span.flags, span.ns, |launches| {
+                fold.add_row(&launches);
+            });
+            return;
         };
-        let row = landing.launch(func, span, |launches| fold.add_row(&launches));
-        if let Some(entry) = entry {
-            let row = row.map_or(NO_ROW, |row| row as u16);
-            fold.place(entry, span, row, lane_of(span.flags.lane()), false);
-        }
+        let row = landing.launch(func, span.flags, span.ns, |launches| {
+            fold.add_row(&launches);
+        });
+        let launch = Interval {
+            start_ns: 0,
+            ns: span.ns,
+            stream: span.stream,
+            row,
+            lane: span.flags.lane_index(),
+            entry: entry as u8,
+        };
+        fold.place_launch(entry, span.start_ns, launch);
     }
 
-    fn lane(&mut self, lane: usize, span: &Landed) {
-        self.into.count_lane(lane, span);
+    #[inline(never)]
+    fn lane(&mut self, lane: usize, span: Landed) {
+        self.into.count_lane(lane, &span);
         let tag = span.tag();
         let fold = &mut *self.fold;
-        if let StepId::Track(track) = tag.step {
-            if let Some(entry) = fold.count(self.table, track) {
-                let step = &mut fold.steps[usize::from(entry)];
-                if let Some(sums) = step.lanes.get_mut(lane) {
-                    sums.spans += 1;
-                    sums.ns = sums.ns.saturating_add(span.ns);
-                }
-                fold.place(entry, span, NO_ROW, lane_of(Some(lane)), true);
-                return;
+        if let StepId::Track(track) = tag.step
+            && let Some(entry) = fold.count(self.table, track)
+        {
+            if let Some(sums) = fold.of_lanes[entry].get_mut(lane) {
+                sums.spans += 1;
+                sums.ns = sums.ns.saturating_add(span.ns);
             }
+            let own = Interval {
+                start_ns: 0,
+                ns: span.ns,
+                stream: span.stream,
+                row: NO_ROW,
+                lane: (lane as u64).min(u64::from(NO_LANE)) as u8,
+                entry: entry as u8,
+            };
+            fold.place_lane(entry, span.start_ns, own);
+            return;
         }
         let Some(sums) = fold.unfollowed.get_mut(lane) else {
             return;
@@ -298,7 +406,7 @@ impl Folding<'_> {
         if let StepId::Track(track) = tag.step
             && let Some(entry) = self.fold.count(self.table, track)
         {
-            self.fold.steps[usize::from(entry)].is_lost = true;
+            self.fold.steps[entry].is_lost = true;
         }
     }
 
@@ -372,7 +480,8 @@ impl Fold {
         floor_ns: Option<u64>,
     ) {
         self.hand_on(table, folded);
-        let mut used = table.used();
+        self.end_run();
+        let (mut used, mut gone) = (table.used(), 0);
         while used != 0 {
             let entry = used.trailing_zeros() as usize;
             used &= used - 1;
@@ -383,61 +492,76 @@ impl Fold {
                 // Nothing of it has landed.
                 let _ = self.meet(table, entry, standing.track);
             }
-            let step = self.steps[entry];
-            if is_over(&standing, step.over) {
-                self.fold(entry as u8, &standing, floor_ns, folded);
-                self.steps[entry] = NO_STEP;
+            if is_over(&standing, self.steps[entry].over) {
+                if gone == 0 {
+                    add_up(&mut self.rows);
+                }
+                self.fold(entry, &standing, floor_ns, folded);
+                gone |= 1 << entry;
                 table.free(standing.track, newest);
+            }
+        }
+        if gone != 0 {
+            self.forget(gone);
+        }
+    }
+
+    /// Removes all of the steps whose bits are set.
+    fn forget(&mut self, entries: u64) {
+        self.forget_places(entries);
+        self.rows.retain(|row| entries >> row.entry & 1 == 0);
+        for (entry, step) in self.steps.iter_mut().enumerate() {
+            if entries >> entry & 1 == 1 {
+                *step = NO_STEP;
             }
         }
     }
 
+    /// Folds a step; rows are added up.
     fn fold(
         &mut self,
-        entry: u8,
+        entry: usize,
         standing: &Standing,
         floor_ns: Option<u64>,
         folded: &mut Folded,
     ) {
-        let step = self.steps[usize::from(entry)];
+        let step = self.steps[entry];
         let is_complete = standing.closed && step.over >= standing.spans;
         let is_lost = standing.lost || step.is_lost || !is_complete;
-        self.own_rows.clear();
-        let own_rows = &mut self.own_rows;
-        self.rows.retain(|row| {
-            let own = row.entry == entry;
-            if own {
-                own_rows.push(*row);
-            }
-            !own
-        });
-        add_up(own_rows);
-        self.scratch.clear();
-        if step.intervals as usize == self.intervals.len() {
-            let all = self.intervals.drain(..);
-            all.for_each(|interval| self.scratch.add(interval));
-        } else if step.intervals > 0 {
-            let scratch = &mut self.scratch;
-            self.intervals.retain(|interval| {
-                let own = interval.entry == entry;
-                if own {
-                    scratch.add(*interval);
-                }
-                !own
-            });
-        }
+        let rows_from = self
+            .rows
+            .partition_point(|row| usize::from(row.entry) < entry);
+        let rows = &self.rows[rows_from..];
+        let rows = &rows[..rows.partition_point(|row| usize::from(row.entry) == entry)];
         let is_placed = standing.placed && step.is_placed && !is_lost;
         let figures = is_placed.then(|| {
+            let is_own = |span: &&Interval| usize::from(span.entry) == entry;
+            self.own_lanes.clear();
+            self.own_lanes.extend(self.lanes.iter().filter(is_own));
+            let launches = match step.runs {
+                0 => &mut [],
+                _ => &mut self.launches[step.from as usize..step.to as usize],
+            };
+            let launches = if step.runs < 2 {
+                launches
+            } else {
+                self.own_launches.clear();
+                self.own_launches.extend(launches.iter().filter(is_own));
+                &mut self.own_launches
+            };
+            let floor = HalfFloor::of(floor_ns);
             self.scratch
-                .figures(|launch| folded.add_launch(&launch, floor_ns))
+                .figures(&mut self.own_lanes, launches, |launch| {
+                    folded.add_launch(&launch, floor);
+                })
         });
         // Under `Spread` no step is armed, and none wants a place.
         let armed = standing.armed;
         folded.unplaced_steps += u64::from(armed && !is_lost && figures.is_none());
         let sums = StepSums {
             number: standing.number,
-            lanes: &step.lanes,
-            rows: &self.own_rows,
+            lanes: &self.of_lanes[entry],
+            rows,
             figures: figures.as_ref(),
             is_lost,
         };
@@ -448,7 +572,7 @@ impl Fold {
 impl std::fmt::Debug for Fold {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Fold")
-            .field("spans", &self.intervals.len())
+            .field("launches", &self.launches.len())
             .finish_non_exhaustive()
     }
 }

@@ -5,7 +5,7 @@
 use super::LANES;
 use super::estimates::{Estimates, StepSums};
 use super::instruments::PLACES;
-use super::timeline::{Before, LaneFigures, NO_ROW};
+use super::timeline::{Before, LaneFigures};
 use serde::{Deserialize, Serialize};
 
 /// What steps lost, and what estimates had to leave out.
@@ -100,9 +100,13 @@ impl RowFigures {
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
-            busy_start_samples: self.busy_start_samples.saturating_add(other.busy_start_samples),
+            busy_start_samples: self
+                .busy_start_samples
+                .saturating_add(other.busy_start_samples),
             busy_start_ns: self.busy_start_ns.saturating_add(other.busy_start_ns),
-            idle_start_samples: self.idle_start_samples.saturating_add(other.idle_start_samples),
+            idle_start_samples: self
+                .idle_start_samples
+                .saturating_add(other.idle_start_samples),
             idle_start_ns: self.idle_start_ns.saturating_add(other.idle_start_ns),
             waits: self.waits.saturating_add(other.waits),
             waited_ns: self.waited_ns.saturating_add(other.waited_ns),
@@ -126,9 +130,9 @@ impl RowFigures {
     }
 
     #[inline]
-    fn add(&mut self, launch: &Before, floor_ns: Option<u64>) {
-        if let (Some(gap_ns), Some(floor_ns)) = (launch.gap_ns, floor_ns) {
-            if i128::from(gap_ns) * 2 < i128::from(floor_ns) {
+    fn add(&mut self, launch: &Before, floor: HalfFloor) {
+        if let (Some(gap_ns), HalfFloor(Some(half_ns))) = (launch.gap_ns, floor) {
+            if gap_ns < half_ns {
                 self.busy_start_samples += 1;
                 self.busy_start_ns = self.busy_start_ns.saturating_add(launch.ns);
             } else {
@@ -140,6 +144,17 @@ impl RowFigures {
             self.waits += 1;
             self.waited_ns = self.waited_ns.saturating_add(launch.waited_ns);
         }
+    }
+}
+
+/// Half of what an empty pair reads, if that is known: a stream was busy before
+/// a launch where the gap before it is less.
+#[derive(Clone, Copy)]
+pub(super) struct HalfFloor(Option<i64>);
+
+impl HalfFloor {
+    pub(super) fn of(floor_ns: Option<u64>) -> Self {
+        Self(floor_ns.map(|floor_ns| floor_ns.div_ceil(2) as i64))
     }
 }
 
@@ -193,11 +208,10 @@ impl Folded {
 
     /// Adds a launch of a step that is complete.
     #[inline]
-    pub(super) fn add_launch(&mut self, launch: &Before, floor_ns: Option<u64>) {
-        if launch.row != NO_ROW
-            && let Some(row) = self.rows.get_mut(usize::from(launch.row))
-        {
-            row.add(launch, floor_ns);
+    pub(super) fn add_launch(&mut self, launch: &Before, floor: HalfFloor) {
+        // `NO_ROW` is none of them.
+        if let Some(row) = self.rows.get_mut(usize::from(launch.row)) {
+            row.add(launch, floor);
         }
     }
 

@@ -27,8 +27,6 @@ pub(super) struct Interval {
     pub(super) row: u16,
     /// The lane's index; [`NO_LANE`]: in none.
     pub(super) lane: u8,
-    /// A lane's span, not a launch.
-    pub(super) is_lane: bool,
     /// The step's entry.
     pub(super) entry: u8,
 }
@@ -119,24 +117,26 @@ pub(super) struct Figures {
 /// Memory that folds share.
 #[derive(Default)]
 pub(super) struct Scratch {
-    lanes: Vec<Interval>,
-    launches: Vec<Interval>,
-    /// The launches once they are settled.
-    settled: Vec<Launch>,
+    /// Spans at their settled places.
+    settled: Vec<Settled>,
     /// Disjoint parts of lanes' time, in order: of each lane, then of all.
     parts: Vec<Part>,
     ends: Vec<StreamEnd>,
 }
 
-/// A launch at its settled place.
+/// A span at its settled place.
 #[derive(Clone, Copy)]
-struct Launch {
+struct Settled {
     start_ns: i64,
     end_ns: i64,
-    gap_ns: Option<i64>,
+    /// [`NO_GAP`]: the first of its stream.
+    gap_ns: i64,
     row: u16,
     lane: u8,
 }
+
+/// No gap is known.
+const NO_GAP: i64 = i64::MIN;
 
 /// A part of a lane's time.
 #[derive(Clone, Copy)]
@@ -147,47 +147,43 @@ struct Part {
     before_ns: u64,
 }
 
+/// Nothing is in it.
+const NO_PART: Part = Part {
+    start_ns: i64::MAX,
+    end_ns: i64::MIN,
+    before_ns: 0,
+};
+
 /// The span that ended last on a stream.
 #[derive(Clone, Copy)]
 struct StreamEnd {
     stream: u64,
     start_ns: i64,
+    /// [`NO_END`]: there is none yet.
     end_ns: i64,
 }
+
+const NO_END: i64 = i64::MIN;
 
 impl Scratch {
     /// Room for steps of so many launches; a step with more takes more.
     pub(super) fn with_capacity(launches: usize) -> Self {
         Self {
-            lanes: Vec::with_capacity(64),
-            launches: Vec::with_capacity(launches),
             settled: Vec::with_capacity(launches),
             parts: Vec::with_capacity(64),
             ends: Vec::with_capacity(64),
         }
     }
 
-    /// Forgets the step before.
-    pub(super) fn clear(&mut self) {
-        self.lanes.clear();
-        self.launches.clear();
-    }
-
-    /// Adds a span of the step.
-    #[inline]
-    pub(super) fn add(&mut self, span: Interval) {
-        if span.is_lane {
-            self.lanes.push(span);
-        } else {
-            self.launches.push(span);
-        }
-    }
-
-    /// Lays the step out; tells `each` of every launch, in the order of starts.
-    pub(super) fn figures(&mut self, mut each: impl FnMut(Before)) -> Figures {
+    /// Lays a step out: the spans of its lanes, and its launches. Tells `each` of
+    /// every launch, in the order of starts.
+    pub(super) fn figures(
+        &mut self,
+        lanes: &mut [Interval],
+        launches: &mut [Interval],
+        mut each: impl FnMut(Before),
+    ) -> Figures {
         let Self {
-            lanes,
-            launches,
             settled,
             parts,
             ends,
@@ -202,91 +198,200 @@ impl Scratch {
             add_parts(parts, own)
         });
         let mut covers = ranges.map(|range| Cover::new(&parts[range]));
-        // Where one lane has all, as mostly, the device's figures are its own.
-        let single = match lanes.first() {
-            Some(first) if has_all(first.lane, lanes) && has_all(first.lane, launches) => {
-                covers.get(usize::from(first.lane)).map(|_| first.lane)
-            }
-            _ => None,
-        };
-        settle(launches, ends, settled);
-        let [of_lanes @ .., device] = &mut covers;
-        for launch in settled.iter() {
-            let lane = of_lanes.get_mut(usize::from(launch.lane));
-            let waited_ns = lane.map_or(0, |lane| lane.take(launch));
-            if single.is_none() {
-                device.take(launch);
-            }
-            each(Before {
-                row: launch.row,
-                ns: launch.end_ns.abs_diff(launch.start_ns),
-                gap_ns: launch.gap_ns,
-                waited_ns,
-            });
+        let (has_lanes, are_apart) = look(lanes, launches);
+        if are_apart || are_in_order(launches, ends) {
+            let mut settler = Settler::new(launches, ends);
+            let launches = launches.iter().map(|span| settler.settle(span));
+            cover(&mut covers, has_lanes, launches, &mut each)
+        } else {
+            settle(launches, ends, settled);
+            cover(&mut covers, has_lanes, settled.iter().copied(), &mut each)
+        }
+    }
+}
+
+/// Covers lanes with launches, in the order of their starts. `has_lanes`: a bit
+/// for each lane that has a span or a launch.
+#[inline]
+fn cover(
+    covers: &mut [Cover<'_>; LANES.len() + 1],
+    has_lanes: u32,
+    launches: impl Iterator<Item = Settled>,
+    each: &mut impl FnMut(Before),
+) -> Figures {
+    let [of_lanes @ .., device] = covers;
+    let mut tell = |launch: &Settled, waited_ns| {
+        each(Before {
+            row: launch.row,
+            ns: length(launch.start_ns, launch.end_ns),
+            gap_ns: Some(launch.gap_ns).filter(|gap_ns| *gap_ns != NO_GAP),
+            waited_ns,
+        });
+    };
+    // Where one lane has all, as mostly, the device's figures are its own.
+    let only = has_lanes.trailing_zeros() as usize;
+    if let Some(lane) = of_lanes.get_mut(only)
+        && has_lanes.is_power_of_two()
+    {
+        for launch in launches {
+            let waited_ns = lane.take(&launch);
+            tell(&launch, waited_ns);
         }
         let lanes = of_lanes.each_ref().map(Cover::figures);
-        let device = match single {
-            Some(lane) => lanes[usize::from(lane)],
-            None => device.figures(),
+        return Figures {
+            device: lanes[only],
+            lanes,
         };
-        Figures { lanes, device }
+    }
+    for launch in launches {
+        let lane = of_lanes.get_mut(usize::from(launch.lane));
+        let waited_ns = lane.map_or(0, |lane| lane.take(&launch));
+        device.take(&launch);
+        tell(&launch, waited_ns);
+    }
+    Figures {
+        lanes: of_lanes.each_ref().map(Cover::figures),
+        device: device.figures(),
     }
 }
 
-fn has_all(lane: u8, spans: &[Interval]) -> bool {
-    spans.iter().all(|span| span.lane == lane)
+/// Settles spans: one that is before the end of the span before it on its
+/// stream by no more than the rounding of the two places is moved to that end.
+/// It takes them in the order of their starts.
+struct Settler<'a> {
+    /// Of the streams, but for that of the last span.
+    ends: &'a mut Vec<StreamEnd>,
+    before: StreamEnd,
 }
 
-/// Puts spans in the order of their starts. A start that is before the end of
-/// the span before it on its stream by no more than the rounding of the two
-/// places is moved to that end.
-fn settle(spans: &mut [Interval], ends: &mut Vec<StreamEnd>, settled: &mut Vec<Launch>) {
-    // Stable: of spans that start at once the one begun first stays first.
-    if !spans.is_sorted_by_key(|span| span.start_ns) {
-        spans.sort_by_key(|span| span.start_ns);
+impl<'a> Settler<'a> {
+    fn new(spans: &[Interval], ends: &'a mut Vec<StreamEnd>) -> Self {
+        ends.clear();
+        Self {
+            ends,
+            before: StreamEnd {
+                stream: spans.first().map_or(0, |span| span.stream),
+                start_ns: 0,
+                end_ns: NO_END,
+            },
+        }
     }
-    settled.clear();
-    ends.clear();
-    let mut at = 0;
-    let mut is_sorted = true;
-    let mut last_ns = i64::MIN;
-    for span in spans.iter() {
-        if ends.get(at).is_none_or(|end| end.stream != span.stream) {
-            let known = ends.iter().position(|end| end.stream == span.stream);
-            at = known.unwrap_or(ends.len());
+
+    #[inline(always)]
+    fn settle(&mut self, span: &Interval) -> Settled {
+        if span.stream != self.before.stream {
+            self.before = change_stream(self.ends, self.before, span.stream);
         }
-        let mut start_ns = span.start_ns;
-        let before = ends.get(at).copied();
-        let gap_ns = before.map(|before| start_ns.saturating_sub(before.end_ns));
-        if let (Some(before), Some(..0)) = (before, gap_ns)
-            && start_ns.abs_diff(before.end_ns) <= rounding_ns(start_ns, before.start_ns)
-        {
-            start_ns = before.end_ns;
+        let before = &mut self.before;
+        let (mut start_ns, mut gap_ns) = (span.start_ns, NO_GAP);
+        if before.end_ns != NO_END {
+            (start_ns, gap_ns) = match start_ns.checked_sub(before.end_ns) {
+                Some(gap_ns @ 0..) => (start_ns, gap_ns),
+                _ => move_to_end(start_ns, before.start_ns, before.end_ns),
+            };
         }
-        let end_ns = start_ns.saturating_add_unsigned(span.ns);
-        let end = StreamEnd {
-            stream: span.stream,
+        let end_ns = end_of(start_ns, span.ns);
+        if before.end_ns <= end_ns {
+            (before.start_ns, before.end_ns) = (start_ns, end_ns);
+        }
+        Settled {
             start_ns,
             end_ns,
-        };
-        match ends.get_mut(at) {
-            None => ends.push(end),
-            Some(last) if last.end_ns <= end_ns => *last = end,
-            Some(_) => {}
-        }
-        is_sorted &= last_ns <= start_ns;
-        last_ns = start_ns;
-        settled.push(Launch {
-            start_ns,
-            end_ns,
-            gap_ns: gap_ns.map(|gap_ns| if start_ns == span.start_ns { gap_ns } else { 0 }),
+            gap_ns,
             row: span.row,
             lane: span.lane,
-        });
+        }
     }
-    if !is_sorted {
-        settled.sort_by_key(|span| span.start_ns);
+}
+
+/// A bit for each lane that has a span or a launch, and whether each launch
+/// starts so long after the one before it that settling leaves them in order.
+fn look(lanes: &[Interval], launches: &[Interval]) -> (u32, bool) {
+    let mut has_lanes = lanes.iter().fold(0, |has, span| has | 1 << span.lane);
+    let (Some(first), Some(last)) = (launches.first(), launches.last()) else {
+        return (has_lanes, true);
+    };
+    // Halves, as their differences are numbers too.
+    let (mut before, mut least) = (i64::MIN >> 1, i64::MAX);
+    for launch in launches {
+        let half = launch.start_ns >> 1;
+        least = least.min(half - before);
+        before = half;
+        has_lanes |= 1 << launch.lane;
     }
+    // No start between the two is moved by more.
+    let most = |span: &Interval| rounding_ns(span.start_ns, span.start_ns);
+    let most_ns = most(first).max(most(last)) as i64;
+    (has_lanes, least > most_ns / 2)
+}
+
+/// Whether each span starts where or after the one before it does once that is
+/// settled: as they land, mostly.
+fn are_in_order(spans: &[Interval], ends: &mut Vec<StreamEnd>) -> bool {
+    let mut settler = Settler::new(spans, ends);
+    let mut last_ns = i64::MIN;
+    spans.iter().all(|span| {
+        let is_later = last_ns <= span.start_ns;
+        last_ns = settler.settle(span).start_ns;
+        is_later
+    })
+}
+
+/// Puts spans in the order of their settled starts.
+fn settle(spans: &mut [Interval], ends: &mut Vec<StreamEnd>, settled: &mut Vec<Settled>) {
+    // Stable: of spans that start at once the one begun first stays first.
+    spans.sort_by_key(|span| span.start_ns);
+    settled.clear();
+    let mut settler = Settler::new(spans, ends);
+    settled.extend(spans.iter().map(|span| settler.settle(span)));
+    settled.sort_by_key(|span| span.start_ns);
+}
+
+/// The start of a span that is before the end of the one before it, settled, and
+/// the gap between the two; or where that is very long.
+#[inline(never)]
+fn move_to_end(start_ns: i64, before_start_ns: i64, before_end_ns: i64) -> (i64, i64) {
+    let is_before = start_ns < before_end_ns;
+    if is_before && start_ns.abs_diff(before_end_ns) <= rounding_ns(start_ns, before_start_ns) {
+        (before_end_ns, 0)
+    } else {
+        (start_ns, start_ns.saturating_sub(before_end_ns))
+    }
+}
+
+#[inline]
+fn end_of(start_ns: i64, ns: u64) -> i64 {
+    #[cold]
+    fn far(start_ns: i64, ns: u64) -> i64 {
+        start_ns.saturating_add_unsigned(ns)
+    }
+    let end_ns = start_ns.wrapping_add_unsigned(ns);
+    if end_ns >= start_ns {
+        end_ns
+    } else {
+        far(start_ns, ns)
+    }
+}
+
+/// From one place to another that is not before it.
+#[inline]
+fn length(from_ns: i64, to_ns: i64) -> u64 {
+    to_ns.wrapping_sub(from_ns) as u64
+}
+
+/// Keeps what ended last on a stream, and returns that of another.
+#[inline(never)]
+fn change_stream(ends: &mut Vec<StreamEnd>, from: StreamEnd, to: u64) -> StreamEnd {
+    match ends.iter_mut().find(|end| end.stream == from.stream) {
+        Some(end) => *end = from,
+        None => ends.push(from),
+    }
+    let known = ends.iter().find(|end| end.stream == to);
+    known.copied().unwrap_or(StreamEnd {
+        stream: to,
+        start_ns: 0,
+        end_ns: NO_END,
+    })
 }
 
 /// By how much rounding may have moved two places, each read as f32
@@ -303,7 +408,7 @@ fn rounding_ns(a: i64, b: i64) -> u64 {
 /// Adds the union of spans, which are in the order of their starts, as parts.
 fn add_parts<'a>(
     parts: &mut Vec<Part>,
-    spans: impl Iterator<Item = &'a Launch>,
+    spans: impl Iterator<Item = &'a Settled>,
 ) -> std::ops::Range<usize> {
     let from = parts.len();
     for span in spans {
@@ -329,6 +434,9 @@ fn add_parts<'a>(
 /// How launches cover a lane's time, taken in the order of their starts.
 struct Cover<'a> {
     parts: &'a [Part],
+    /// The part that a launch within one is mostly in: [`NO_PART`] before the
+    /// first launch.
+    part: Part,
     /// Up to where launches reach, as time of the lane.
     reach_ns: u64,
     has_launch: bool,
@@ -343,6 +451,7 @@ impl<'a> Cover<'a> {
     fn new(parts: &'a [Part]) -> Self {
         Self {
             parts,
+            part: NO_PART,
             reach_ns: 0,
             has_launch: false,
             sum_ns: 0,
@@ -353,39 +462,56 @@ impl<'a> Cover<'a> {
         }
     }
 
+    /// The last part that began by `at_ns`, or the first.
+    fn part_at(&self, at_ns: i64) -> Option<&Part> {
+        let begun = self.parts.partition_point(|part| part.start_ns <= at_ns);
+        self.parts.get(begun.saturating_sub(1))
+    }
+
     /// The lane's time until `at_ns`.
-    #[inline]
     fn time_until(&self, at_ns: i64) -> u64 {
-        let part = match self.parts {
-            [] => return 0,
-            [part] => part,
-            // The last one that began, or the first.
-            parts => {
-                let begun = parts.partition_point(|part| part.start_ns <= at_ns);
-                &parts[begun.saturating_sub(1)]
-            }
-        };
-        let at_ns = at_ns.clamp(part.start_ns, part.end_ns);
-        part.before_ns + at_ns.abs_diff(part.start_ns)
+        self.part_at(at_ns).map_or(0, |part| {
+            let at_ns = at_ns.clamp(part.start_ns, part.end_ns);
+            part.before_ns + at_ns.abs_diff(part.start_ns)
+        })
     }
 
     /// Covers what of the launch is in the lane's time; how long the lane had
     /// waited for it.
     #[inline]
-    fn take(&mut self, launch: &Launch) -> u64 {
+    fn take(&mut self, launch: &Settled) -> u64 {
+        let part = &self.part;
+        if part.start_ns <= launch.start_ns && launch.end_ns <= part.end_ns {
+            let start = part.before_ns + length(part.start_ns, launch.start_ns);
+            self.cover(start, start + length(launch.start_ns, launch.end_ns))
+        } else {
+            self.take_clipped(launch)
+        }
+    }
+
+    /// As [`take`](Self::take), of any launch.
+    #[inline(never)]
+    fn take_clipped(&mut self, launch: &Settled) -> u64 {
         let start = self.time_until(launch.start_ns);
         let end = self.time_until(launch.end_ns);
-        let (whole_ns, inside_ns) = (launch.end_ns.abs_diff(launch.start_ns), end - start);
+        let (whole_ns, inside_ns) = (length(launch.start_ns, launch.end_ns), end - start);
         self.outside_ns = self.outside_ns.saturating_add(whole_ns - inside_ns);
         if inside_ns == 0 && (whole_ns > 0 || !self.has_moment(launch.start_ns)) {
             return 0;
         }
-        self.sum_ns = self.sum_ns.saturating_add(inside_ns);
-        let mut waited_ns = 0;
-        if !std::mem::replace(&mut self.has_launch, true) {
-            self.lead_ns = start;
-        } else if start > self.reach_ns {
-            waited_ns = start - self.reach_ns;
+        if !self.has_launch {
+            (self.has_launch, self.lead_ns, self.reach_ns) = (true, start, start);
+        }
+        self.part = self.part_at(launch.start_ns).copied().unwrap_or(NO_PART);
+        self.cover(start, end)
+    }
+
+    /// Covers the lane's time from `start` to `end`; how long it had waited.
+    #[inline]
+    fn cover(&mut self, start: u64, end: u64) -> u64 {
+        self.sum_ns = self.sum_ns.saturating_add(end - start);
+        let waited_ns = start.saturating_sub(self.reach_ns);
+        if waited_ns > 0 {
             self.waited_ns += waited_ns;
             self.waits += 1;
         }
