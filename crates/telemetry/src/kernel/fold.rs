@@ -9,8 +9,11 @@
 //!    without a place, is *unplaced*: its sums are folded, its idle time is not
 //!    known.
 //! 4. Where a reader holds what was folded before, steps wait for the next pass.
-//! 5. Memory is taken once, when the fold is made. A step whose launches landed
-//!    one after the other is laid out where they are; else they are copied.
+//! 5. Memory is taken once, when the fold is made.
+
+mod spans;
+
+pub use spans::{MAX_SPANS, MAX_STEP_SPANS};
 
 use super::LANES;
 use super::estimates::{LaneOfStep, RowOfStep, StepSums};
@@ -20,49 +23,17 @@ use super::landing::{Landing, Launches};
 use super::ops::EventOps;
 use super::pass::Finds;
 use super::ring::SpanRing;
-use super::span::{Harvested, Landed, SpanKey, SpanTag, StepId};
+use super::span::{Flags, Harvested, Landed, SpanKey, SpanTag, StepId};
 use super::steps::{FOLLOWED_STEPS, Standing, StepTable};
 use super::timeline::{Interval, NO_LANE, NO_ROW, Scratch};
 use crate::sync::relaxed::{lock, try_lock};
+use spans::Spans;
 
-/// Spans of a step that can be laid out in time; and of lanes, in all.
-pub const MAX_STEP_SPANS: usize = 16_384;
-/// Launches of all waiting steps that can.
-pub const MAX_SPANS: usize = 65_536;
 /// Rows of all waiting steps: one to a kernel, lane and step, once they are
 /// added up.
 const MAX_ROWS: usize = 32_768;
 /// A step is given up when this many later ones were begun.
 const GIVEN_UP: u32 = FOLLOWED_STEPS as u32;
-
-/// A step that waits for the rest of its spans.
-#[derive(Clone, Copy)]
-struct Step {
-    /// The step's track, plus 1; 0: none waits here.
-    track: u64,
-    /// Spans of it that are over, and that the table still counts.
-    over: u32,
-    is_lost: bool,
-    is_placed: bool,
-    /// Runs of its launches: how many, and where the first begins and the last
-    /// one ends, if that is not the end of all.
-    runs: u32,
-    from: u32,
-    to: u32,
-}
-
-/// None of the entries.
-const NO_ENTRY: usize = FOLLOWED_STEPS;
-
-const NO_STEP: Step = Step {
-    track: 0,
-    over: 0,
-    is_lost: false,
-    is_placed: true,
-    runs: 0,
-    from: 0,
-    to: 0,
-};
 
 type LanesOfStep = [LaneOfStep; LANES.len()];
 
@@ -82,20 +53,11 @@ struct Unfollowed {
 
 /// See the module.
 pub struct Fold {
-    steps: [Step; FOLLOWED_STEPS],
+    spans: Spans,
     of_lanes: [LanesOfStep; FOLLOWED_STEPS],
-    lanes: Vec<Interval>,
-    launches: Vec<Interval>,
-    /// The entry that the last launch is of, while its step has places.
-    last: usize,
     rows: Vec<RowOfStep>,
     scratch: Scratch,
-    /// Of the step that is being folded, and of no other.
-    own_lanes: Vec<Interval>,
-    own_launches: Vec<Interval>,
     unfollowed: [Unfollowed; LANES.len()],
-    /// Spans of steps that were given up.
-    late_spans: u64,
     /// The table's counts that were handed on.
     table_late_spans: u64,
     table_turned_away: u64,
@@ -104,17 +66,11 @@ pub struct Fold {
 impl Default for Fold {
     fn default() -> Self {
         Self {
-            steps: [NO_STEP; FOLLOWED_STEPS],
+            spans: Spans::new(),
             of_lanes: [NO_LANES; FOLLOWED_STEPS],
-            lanes: Vec::with_capacity(MAX_STEP_SPANS),
-            launches: Vec::with_capacity(MAX_SPANS),
-            last: NO_ENTRY,
             rows: Vec::with_capacity(MAX_ROWS),
             scratch: Scratch::with_capacity(MAX_STEP_SPANS),
-            own_lanes: Vec::with_capacity(MAX_STEP_SPANS),
-            own_launches: Vec::with_capacity(MAX_STEP_SPANS),
             unfollowed: [Unfollowed::default(); LANES.len()],
-            late_spans: 0,
             table_late_spans: 0,
             table_turned_away: 0,
         }
@@ -147,131 +103,42 @@ impl Fold {
 
     /// Counts a span of the step on `track` that is over; its entry, if the
     /// step is followed.
-    #[inline]
     fn count(&mut self, table: &StepTable, track: u32) -> Option<usize> {
-        let entry = track as usize % FOLLOWED_STEPS;
-        if self.steps[entry].track != u64::from(track) + 1 {
-            self.meet(table, entry, track)?;
-        }
-        self.steps[entry].over += 1;
+        let entry = self.find(table, track)?;
+        self.spans.step(entry).over += 1;
         Some(entry)
     }
 
-    #[cold]
-    fn meet(&mut self, table: &StepTable, entry: usize, track: u32) -> Option<()> {
-        if !table.follows(track) {
-            // It was given up.
-            self.late_spans += 1;
-            return None;
-        }
-        self.steps[entry] = Step {
-            track: u64::from(track) + 1,
-            ..NO_STEP
-        };
-        self.of_lanes[entry] = NO_LANES;
-        Some(())
+    fn find(&mut self, table: &StepTable, track: u32) -> Option<usize> {
+        let met = |entry: usize| self.of_lanes[entry] = NO_LANES;
+        self.spans.find(table, track, met)
     }
 
-    /// Keeps the place of a landed launch, if its step has places.
-    #[inline]
-    fn place_launch(&mut self, entry: usize, start_ns: Option<i64>, launch: Interval) {
-        if self.last != entry && !self.begin_run(entry) {
-            return;
-        }
-        match start_ns {
-            // Not more than there is memory for.
-            Some(start_ns) if self.launches.len() < self.launches.capacity() => {
-                self.launches.push(Interval { start_ns, ..launch });
-            }
-            _ => self.unplace(entry),
-        }
-    }
-
-    /// Launches of another step than before come next; whether that has places.
+    /// Begins a run with a launch of this tag; else counts it.
     #[inline(never)]
-    fn begin_run(&mut self, entry: usize) -> bool {
-        self.end_run();
-        let (step, at) = (&mut self.steps[entry], self.launches.len() as u32);
-        if step.is_placed {
-            if step.runs == 0 {
-                step.from = at;
-            }
-            step.runs += 1;
-            self.last = entry;
+    fn begin_run(&mut self, table: &StepTable, flags: Flags) -> bool {
+        let found = flags.track().and_then(|track| self.find(table, track));
+        let Some(entry) = found else {
+            return false;
+        };
+        let begins = self.spans.begin_run(entry, flags);
+        if !begins {
+            self.spans.step(entry).over += 1;
         }
-        step.is_placed
-    }
-
-    fn end_run(&mut self) {
-        if let Some(step) = self.steps.get_mut(self.last) {
-            step.to = self.launches.len() as u32;
-        }
-        self.last = NO_ENTRY;
-    }
-
-    /// Keeps the place of a lane's span, if its step has places.
-    fn place_lane(&mut self, entry: usize, start_ns: Option<i64>, span: Interval) {
-        match start_ns {
-            Some(start_ns) if self.lanes.len() < MAX_STEP_SPANS => {
-                if self.steps[entry].is_placed {
-                    self.lanes.push(Interval { start_ns, ..span });
-                }
-            }
-            _ => self.unplace(entry),
-        }
-    }
-
-    /// The step has no places from here on.
-    #[cold]
-    fn unplace(&mut self, entry: usize) {
-        if std::mem::replace(&mut self.steps[entry].is_placed, false) {
-            self.forget_places(1 << entry);
-        }
-    }
-
-    /// Removes the intervals of the steps whose bits are set.
-    fn forget_places(&mut self, entries: u64) {
-        let is_gone = |entry: usize| entries >> entry & 1 == 1;
-        let stays = |interval: &Interval| !is_gone(usize::from(interval.entry));
-        self.lanes.retain(stays);
-        self.end_run();
-        let mut steps = self.steps.iter().enumerate();
-        if steps.all(|(entry, step)| step.runs == 0 || is_gone(entry)) {
-            self.launches.clear();
-        } else {
-            self.launches.retain(stays);
-        }
-        for step in &mut self.steps {
-            step.runs = 0;
-        }
-        for at in 0..self.launches.len() {
-            let entry = usize::from(self.launches[at].entry);
-            let step = &mut self.steps[entry];
-            if self.last != entry {
-                if step.runs == 0 {
-                    step.from = at as u32;
-                }
-                step.runs += 1;
-                self.last = entry;
-            }
-            step.to = at as u32 + 1;
-        }
+        begins
     }
 
     /// Keeps launches that were counted, for their step's sums.
     fn add_row(&mut self, launches: &Launches) {
-        let Some(track) = launches.flags.track() else {
+        let track = launches.flags.track();
+        let Some(entry) = track.and_then(|track| self.spans.known(track)) else {
             return;
         };
-        let entry = track as usize % FOLLOWED_STEPS;
-        if self.steps[entry].track != u64::from(track) + 1 {
-            return;
-        }
         if self.rows.len() == MAX_ROWS {
             add_up(&mut self.rows);
         }
         if self.rows.len() == MAX_ROWS {
-            self.steps[entry].is_lost = true;
+            self.spans.step(entry).is_lost = true;
             return;
         }
         self.rows.push(RowOfStep {
@@ -342,26 +209,13 @@ impl Folding<'_> {
             ..
         } = self;
         // The step first: launches are added to a step that is known.
-        let track = span.flags.track();
-        let entry = track.and_then(|track| fold.count(table, track));
-        let Some(entry) = entry else {
-            landing.launch(func, span.flags, span.ns, |launches| {
-                fold.add_row(&launches);
-            });
-            return;
-        };
+        let is_in_run = fold.spans.is_in_run(span.flags) || fold.begin_run(table, span.flags);
         let row = landing.launch(func, span.flags, span.ns, |launches| {
             fold.add_row(&launches);
         });
-        let launch = Interval {
-            start_ns: 0,
-            ns: span.ns,
-            stream: span.stream,
-            row,
-            lane: span.flags.lane_index(),
-            entry: entry as u8,
-        };
-        fold.place_launch(entry, span.start_ns, launch);
+        if is_in_run {
+            fold.spans.push(span.start_ns, span.ns, span.stream, row);
+        }
     }
 
     #[inline(never)]
@@ -384,7 +238,7 @@ impl Folding<'_> {
                 lane: (lane as u64).min(u64::from(NO_LANE)) as u8,
                 entry: entry as u8,
             };
-            fold.place_lane(entry, span.start_ns, own);
+            fold.spans.push_lane(span.start_ns, own);
             return;
         }
         let Some(sums) = fold.unfollowed.get_mut(lane) else {
@@ -406,7 +260,7 @@ impl Folding<'_> {
         if let StepId::Track(track) = tag.step
             && let Some(entry) = self.fold.count(self.table, track)
         {
-            self.fold.steps[entry].is_lost = true;
+            self.fold.spans.step(entry).is_lost = true;
         }
     }
 
@@ -463,7 +317,7 @@ impl Fold {
         }
         let late_spans = table.late_spans();
         let more = late_spans - std::mem::replace(&mut self.table_late_spans, late_spans);
-        folded.late_spans += more + std::mem::take(&mut self.late_spans);
+        folded.late_spans += more + std::mem::take(&mut self.spans.late);
         let turned_away = table.turned_away();
         folded.unplaced_steps +=
             turned_away - std::mem::replace(&mut self.table_turned_away, turned_away);
@@ -480,7 +334,7 @@ impl Fold {
         floor_ns: Option<u64>,
     ) {
         self.hand_on(table, folded);
-        self.end_run();
+        self.spans.end_run();
         let (mut used, mut gone) = (table.used(), 0);
         while used != 0 {
             let entry = used.trailing_zeros() as usize;
@@ -488,11 +342,12 @@ impl Fold {
             let Some(standing) = table.standing(entry, newest) else {
                 continue;
             };
-            if self.steps[entry].track != u64::from(standing.track) + 1 {
+            if self.spans.known(standing.track).is_none() {
                 // Nothing of it has landed.
-                let _ = self.meet(table, entry, standing.track);
+                self.spans.meet(entry, standing.track);
+                self.of_lanes[entry] = NO_LANES;
             }
-            if is_over(&standing, self.steps[entry].over) {
+            if is_over(&standing, self.spans.step(entry).over) {
                 if gone == 0 {
                     add_up(&mut self.rows);
                 }
@@ -502,18 +357,8 @@ impl Fold {
             }
         }
         if gone != 0 {
-            self.forget(gone);
-        }
-    }
-
-    /// Removes all of the steps whose bits are set.
-    fn forget(&mut self, entries: u64) {
-        self.forget_places(entries);
-        self.rows.retain(|row| entries >> row.entry & 1 == 0);
-        for (entry, step) in self.steps.iter_mut().enumerate() {
-            if entries >> entry & 1 == 1 {
-                *step = NO_STEP;
-            }
+            self.spans.forget(gone);
+            self.rows.retain(|row| gone >> row.entry & 1 == 0);
         }
     }
 
@@ -525,35 +370,21 @@ impl Fold {
         floor_ns: Option<u64>,
         folded: &mut Folded,
     ) {
-        let step = self.steps[entry];
+        let step = *self.spans.step(entry);
         let is_complete = standing.closed && step.over >= standing.spans;
         let is_lost = standing.lost || step.is_lost || !is_complete;
-        let rows_from = self
+        let from = self
             .rows
             .partition_point(|row| usize::from(row.entry) < entry);
-        let rows = &self.rows[rows_from..];
+        let rows = &self.rows[from..];
         let rows = &rows[..rows.partition_point(|row| usize::from(row.entry) == entry)];
-        let is_placed = standing.placed && step.is_placed && !is_lost;
-        let figures = is_placed.then(|| {
-            let is_own = |span: &&Interval| usize::from(span.entry) == entry;
-            self.own_lanes.clear();
-            self.own_lanes.extend(self.lanes.iter().filter(is_own));
-            let launches = match step.runs {
-                0 => &mut [],
-                _ => &mut self.launches[step.from as usize..step.to as usize],
-            };
-            let launches = if step.runs < 2 {
-                launches
-            } else {
-                self.own_launches.clear();
-                self.own_launches.extend(launches.iter().filter(is_own));
-                &mut self.own_launches
-            };
+        let is_placed = standing.placed && !is_lost;
+        let spans = self.spans.of(entry).filter(|_| is_placed);
+        let figures = spans.map(|(lanes, launches)| {
             let floor = HalfFloor::of(floor_ns);
-            self.scratch
-                .figures(&mut self.own_lanes, launches, |launch| {
-                    folded.add_launch(&launch, floor);
-                })
+            self.scratch.figures(lanes, launches, |launch| {
+                folded.add_launch(&launch, floor);
+            })
         });
         // Under `Spread` no step is armed, and none wants a place.
         let armed = standing.armed;
@@ -572,7 +403,7 @@ impl Fold {
 impl std::fmt::Debug for Fold {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Fold")
-            .field("launches", &self.launches.len())
+            .field("launches", &self.spans.launches())
             .finish_non_exhaustive()
     }
 }

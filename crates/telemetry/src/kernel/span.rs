@@ -126,6 +126,9 @@ const TRACK_SHIFT: u32 = 32;
 const _: () = assert!(LANES.len() < LANE_MASK as usize);
 
 impl Flags {
+    /// Of no span.
+    pub(super) const NONE: Self = Self(u64::MAX);
+
     #[inline]
     fn new(is_lane: bool, tag: SpanTag) -> Self {
         let lane = tag.lane.unwrap_or(LANES.len()).min(LANES.len()) as u64;
