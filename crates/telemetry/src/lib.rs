@@ -32,6 +32,7 @@ mod sync;
 
 mod level;
 mod sampling;
+mod step;
 mod telemetry;
 
 pub use floor::Floor;
@@ -39,6 +40,7 @@ pub use host::HostInstruments;
 pub use level::{Level, UnknownLevel};
 pub use sampling::Sampling;
 pub use snapshot::Snapshot;
+pub use step::Step;
 #[cfg(not(metrale_loom))]
 pub use telemetry::global;
-pub use telemetry::{ConfigError, Step, Telemetry, TelemetryConfig};
+pub use telemetry::{ConfigError, Telemetry, TelemetryConfig};

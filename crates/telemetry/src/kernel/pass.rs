@@ -211,6 +211,7 @@ impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
 
     /// How many of the slots after `slot`, whose stream waits, are of streams
     /// that wait too: their spans are younger.
+    #[inline(never)]
     fn also_wait(&mut self, slot: &Slot, next: &[Slot], lap: u64) -> usize {
         let (stream, streams) = (slot.closed(lap).stream(), &mut self.pass.streams);
         let waits = |slot: &&Slot| {
