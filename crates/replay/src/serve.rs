@@ -148,6 +148,18 @@ impl<'p> Server<'p> {
         Ok(())
     }
 
+    /// Lets go of the operation's step.
+    fn end_step(&mut self) {
+        let of = self.of;
+        let ended = self.steps.extract_if(.., |(open, _)| *open == of);
+        for (_, guard) in ended {
+            // The guard ends the step on its own device only.
+            for device in self.player.devices.iter().skip(1) {
+                device.recorder.end_step(guard.step());
+            }
+        }
+    }
+
     /// The recorder's step of the operation; work outside every step belongs to
     /// the one begun last.
     fn step(&self) -> Option<&Rc<StepGuard<'p>>> {
@@ -157,10 +169,7 @@ impl<'p> Server<'p> {
 
     /// The same as a value.
     fn step_number(&self) -> Step {
-        self.step().map_or(Step::UNMEASURED, |guard| Step {
-            number: guard.number(),
-            armed: guard.armed(),
-        })
+        self.step().map_or(Step::UNMEASURED, |guard| guard.step())
     }
 
     /// A lane from its begin to its end, as a guard.
@@ -216,7 +225,7 @@ impl<'p> Server<'p> {
     fn perform(&mut self, what: What) -> Result<(), PlayError> {
         match what {
             What::StepBegin { .. } => self.begin_step()?,
-            What::StepEnd => self.steps.retain(|(of, _)| *of != self.of),
+            What::StepEnd => self.end_step(),
             What::LaneBegin { span } if self.guarded.contains(&span) => self.lane(span)?,
             What::LaneBegin { span } => {
                 let planned = self.span(span)?;
