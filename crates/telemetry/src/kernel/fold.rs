@@ -392,13 +392,7 @@ impl Fold {
         }
     }
 
-    fn fold(
-        &mut self,
-        entry: u8,
-        standing: &Standing,
-        floor_ns: Option<u64>,
-        folded: &mut Folded,
-    ) {
+    fn fold(&mut self, entry: u8, standing: &Standing, floor_ns: Option<u64>, folded: &mut Folded) {
         let step = self.steps[usize::from(entry)];
         let is_complete = standing.closed && step.over >= standing.spans;
         let is_lost = standing.lost || step.is_lost || !is_complete;

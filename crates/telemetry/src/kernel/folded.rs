@@ -100,9 +100,13 @@ impl RowFigures {
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
-            busy_start_samples: self.busy_start_samples.saturating_add(other.busy_start_samples),
+            busy_start_samples: self
+                .busy_start_samples
+                .saturating_add(other.busy_start_samples),
             busy_start_ns: self.busy_start_ns.saturating_add(other.busy_start_ns),
-            idle_start_samples: self.idle_start_samples.saturating_add(other.idle_start_samples),
+            idle_start_samples: self
+                .idle_start_samples
+                .saturating_add(other.idle_start_samples),
             idle_start_ns: self.idle_start_ns.saturating_add(other.idle_start_ns),
             waits: self.waits.saturating_add(other.waits),
             waited_ns: self.waited_ns.saturating_add(other.waited_ns),

@@ -201,7 +201,11 @@ impl FoldedCopy {
     }
 
     pub(crate) fn incomplete(&self, lane: usize) -> Incomplete {
-        self.folded.incomplete.get(lane).copied().unwrap_or_default()
+        self.folded
+            .incomplete
+            .get(lane)
+            .copied()
+            .unwrap_or_default()
     }
 
     /// As [`lane`](Self::lane), of all lanes together.

@@ -280,7 +280,10 @@ impl Estimates {
     ) -> Vec<KernelEstimate> {
         let one = |lane: usize, place: usize| {
             let index = *self.index.get(place)?.get(lane)?;
-            let (row, sums) = (self.rows.get(usize::from(index).checked_sub(1)?)?, &self.lanes[lane]);
+            let (row, sums) = (
+                self.rows.get(usize::from(index).checked_sub(1)?)?,
+                &self.lanes[lane],
+            );
             let estimate = if sampling == Sampling::Spread {
                 statistics::of_spread(row, sums, every)
             } else {
