@@ -174,9 +174,8 @@ impl Folded {
         }
     }
 
-    /// Adds a step whose launches were added before it. `armed`: its time is to
-    /// be laid out, or counted as not.
-    pub(super) fn add(&mut self, step: &StepSums<'_>, armed: bool) {
+    /// Adds a step whose launches were added before it.
+    pub(super) fn add(&mut self, step: &StepSums<'_>) {
         self.estimates.add(step);
         match step.figures {
             Some(figures) => {
@@ -185,7 +184,7 @@ impl Folded {
                 }
                 self.device = self.device.plus(figures.device);
             }
-            None if armed => {
+            None if step.is_armed => {
                 for (sum, lane) in self.incomplete.iter_mut().zip(step.lanes) {
                     sum.add(u64::from(lane.spans > 0), lane.ns);
                 }
