@@ -277,16 +277,16 @@ impl Folding<'_> {
         self.into.count_lane(lane, span);
         let tag = span.tag();
         let fold = &mut *self.fold;
-        if let StepId::Track(track) = tag.step {
-            if let Some(entry) = fold.count(self.table, track) {
-                let step = &mut fold.steps[usize::from(entry)];
-                if let Some(sums) = step.lanes.get_mut(lane) {
-                    sums.spans += 1;
-                    sums.ns = sums.ns.saturating_add(span.ns);
-                }
-                fold.place(entry, span, NO_ROW, lane_of(Some(lane)), true);
-                return;
+        if let StepId::Track(track) = tag.step
+            && let Some(entry) = fold.count(self.table, track)
+        {
+            let step = &mut fold.steps[usize::from(entry)];
+            if let Some(sums) = step.lanes.get_mut(lane) {
+                sums.spans += 1;
+                sums.ns = sums.ns.saturating_add(span.ns);
+                fold.place(entry, span, NO_ROW, lane as u8, true);
             }
+            return;
         }
         let Some(sums) = fold.unfollowed.get_mut(lane) else {
             return;
