@@ -75,6 +75,8 @@ pub struct Fold {
     /// The rows of the step that is being folded.
     own_rows: Vec<RowOfStep>,
     unfollowed: [Unfollowed; LANES.len()],
+    /// The first step of the estimates' window that these are of.
+    window: u64,
     /// Spans of steps that were given up.
     late_spans: u64,
     /// The table's counts that were handed on.
@@ -91,6 +93,7 @@ impl Default for Fold {
             scratch: Scratch::with_capacity(MAX_STEP_SPANS),
             own_rows: Vec::with_capacity(MAX_ROWS),
             unfollowed: [Unfollowed::default(); LANES.len()],
+            window: 0,
             late_spans: 0,
             table_late_spans: 0,
             table_turned_away: 0,
@@ -114,6 +117,12 @@ impl Fold {
         table: &'a StepTable,
         into: &'a KernelInstruments,
     ) -> Folding<'a> {
+        let window = into.window();
+        if std::mem::replace(&mut self.window, window) != window {
+            for sums in &mut self.unfollowed {
+                (sums.steps, sums.ns) = (0, 0);
+            }
+        }
         Folding {
             fold: self,
             table,
@@ -268,16 +277,16 @@ impl Folding<'_> {
         self.into.count_lane(lane, span);
         let tag = span.tag();
         let fold = &mut *self.fold;
-        if let StepId::Track(track) = tag.step {
-            if let Some(entry) = fold.count(self.table, track) {
-                let step = &mut fold.steps[usize::from(entry)];
-                if let Some(sums) = step.lanes.get_mut(lane) {
-                    sums.spans += 1;
-                    sums.ns = sums.ns.saturating_add(span.ns);
-                }
-                fold.place(entry, span, NO_ROW, lane_of(Some(lane)), true);
-                return;
+        if let StepId::Track(track) = tag.step
+            && let Some(entry) = fold.count(self.table, track)
+        {
+            let step = &mut fold.steps[usize::from(entry)];
+            if let Some(sums) = step.lanes.get_mut(lane) {
+                sums.spans += 1;
+                sums.ns = sums.ns.saturating_add(span.ns);
+                fold.place(entry, span, NO_ROW, lane as u8, true);
             }
+            return;
         }
         let Some(sums) = fold.unfollowed.get_mut(lane) else {
             return;
@@ -286,7 +295,9 @@ impl Folding<'_> {
             sums.armed_steps += 1;
             sums.armed_ns = sums.armed_ns.saturating_add(span.ns);
         }
-        if let StepId::Number(number) = tag.step {
+        if let StepId::Number(number) = tag.step
+            && number >= fold.window
+        {
             sums.ns = sums.ns.saturating_add(span.ns);
             sums.steps += u64::from(number >= sums.last);
             sums.last = sums.last.max(number + 1);
@@ -342,10 +353,11 @@ impl Folding<'_> {
 impl Fold {
     /// Hands on what is counted beside the steps that are followed.
     fn hand_on(&mut self, table: &StepTable, folded: &mut Folded) {
-        let window = folded.estimates.window();
+        // Where it changed meanwhile, these are of both windows.
+        let is_of_window = folded.estimates.window() == self.window;
         for (lane, sums) in self.unfollowed.iter_mut().enumerate() {
             folded.incomplete[lane].add(sums.armed_steps, sums.armed_ns);
-            if sums.last > window {
+            if is_of_window {
                 folded.estimates.add_unsampled(lane, sums.steps, sums.ns);
             }
             *sums = Unfollowed {
@@ -392,13 +404,7 @@ impl Fold {
         }
     }
 
-    fn fold(
-        &mut self,
-        entry: u8,
-        standing: &Standing,
-        floor_ns: Option<u64>,
-        folded: &mut Folded,
-    ) {
+    fn fold(&mut self, entry: u8, standing: &Standing, floor_ns: Option<u64>, folded: &mut Folded) {
         let step = self.steps[usize::from(entry)];
         let is_complete = standing.closed && step.over >= standing.spans;
         let is_lost = standing.lost || step.is_lost || !is_complete;
@@ -439,9 +445,10 @@ impl Fold {
             lanes: &step.lanes,
             rows: &self.own_rows,
             figures: figures.as_ref(),
+            is_armed: armed,
             is_lost,
         };
-        folded.add(&sums, armed);
+        folded.add(&sums);
     }
 }
 

@@ -100,9 +100,13 @@ impl RowFigures {
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
-            busy_start_samples: self.busy_start_samples.saturating_add(other.busy_start_samples),
+            busy_start_samples: self
+                .busy_start_samples
+                .saturating_add(other.busy_start_samples),
             busy_start_ns: self.busy_start_ns.saturating_add(other.busy_start_ns),
-            idle_start_samples: self.idle_start_samples.saturating_add(other.idle_start_samples),
+            idle_start_samples: self
+                .idle_start_samples
+                .saturating_add(other.idle_start_samples),
             idle_start_ns: self.idle_start_ns.saturating_add(other.idle_start_ns),
             waits: self.waits.saturating_add(other.waits),
             waited_ns: self.waited_ns.saturating_add(other.waited_ns),
@@ -170,9 +174,8 @@ impl Folded {
         }
     }
 
-    /// Adds a step whose launches were added before it. `armed`: its time is to
-    /// be laid out, or counted as not.
-    pub(super) fn add(&mut self, step: &StepSums<'_>, armed: bool) {
+    /// Adds a step whose launches were added before it.
+    pub(super) fn add(&mut self, step: &StepSums<'_>) {
         self.estimates.add(step);
         match step.figures {
             Some(figures) => {
@@ -181,7 +184,7 @@ impl Folded {
                 }
                 self.device = self.device.plus(figures.device);
             }
-            None if armed => {
+            None if step.is_armed => {
                 for (sum, lane) in self.incomplete.iter_mut().zip(step.lanes) {
                     sum.add(u64::from(lane.spans > 0), lane.ns);
                 }

@@ -122,6 +122,7 @@ const ARMED: u64 = 1 << 6;
 const HAS_TRACK: u64 = 1 << 7;
 const NUMBER_SHIFT: u32 = 8;
 const TRACK_SHIFT: u32 = 32;
+#[allow(clippy::disallowed_macros, reason = "asked at compile time")]
 const _: () = assert!(LANES.len() < LANE_MASK as usize);
 
 impl Flags {

@@ -173,11 +173,13 @@ impl Scratch {
         self.launches.clear();
     }
 
-    /// Adds a span of the step.
+    /// Adds a span of the step. One of a lane that has no name is nobody's time.
     #[inline]
     pub(super) fn add(&mut self, span: Interval) {
         if span.is_lane {
-            self.lanes.push(span);
+            if span.lane < NO_LANE {
+                self.lanes.push(span);
+            }
         } else {
             self.launches.push(span);
         }

@@ -31,7 +31,7 @@ pub struct LaneEstimate {
     pub total_ns: u64,
     /// Steps that had the lane.
     pub steps: u64,
-    /// Sampled ones among them.
+    /// Armed ones among them that lost no span.
     pub armed_steps: u64,
     /// GPU nanoseconds of the lane's spans on these.
     pub armed_ns: u64,
@@ -136,6 +136,8 @@ pub(super) struct StepSums<'a> {
     /// At most one of each row and lane.
     pub(super) rows: &'a [RowOfStep],
     pub(super) figures: Option<&'a Figures>,
+    /// All of its launches were timed: its time is laid out, or counted as not.
+    pub(super) is_armed: bool,
     pub(super) is_lost: bool,
 }
 
@@ -214,7 +216,9 @@ impl Estimates {
                 sums.incomplete += 1;
                 continue;
             }
-            sums.sampled.add(part.ns);
+            if step.is_armed {
+                sums.sampled.add(part.ns);
+            }
             if let Some(figures) = step.figures {
                 let figures = &figures.lanes[lane];
                 sums.placed.add(figures.time_ns);
@@ -280,7 +284,10 @@ impl Estimates {
     ) -> Vec<KernelEstimate> {
         let one = |lane: usize, place: usize| {
             let index = *self.index.get(place)?.get(lane)?;
-            let (row, sums) = (self.rows.get(usize::from(index).checked_sub(1)?)?, &self.lanes[lane]);
+            let (row, sums) = (
+                self.rows.get(usize::from(index).checked_sub(1)?)?,
+                &self.lanes[lane],
+            );
             let estimate = if sampling == Sampling::Spread {
                 statistics::of_spread(row, sums, every)
             } else {
