@@ -10,5 +10,4 @@ mod harvesters;
 mod recorders;
 mod table;
 mod tail;
-mod together;
 mod tokens;

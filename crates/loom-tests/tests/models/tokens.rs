@@ -14,7 +14,7 @@ fn a_cancel_and_an_end_of_one_span() {
             let rig = rig.clone();
             spawn(move || rig.end(token, 1))
         };
-        rig.ring.cancel(token);
+        rig.cancel(token);
         ends();
         let ledger = rig.finish();
         assert_eq!(ledger.landed + ledger.cancelled, 1);
@@ -29,7 +29,7 @@ fn a_cancel_against_a_harvest_and_the_next_recorder() {
         let token = rig.begin(1, 1).expect("a free slot");
         let cancels = {
             let rig = rig.clone();
-            spawn(move || rig.ring.cancel(token))
+            spawn(move || rig.cancel(token))
         };
         let recorder = {
             let rig = rig.clone();
@@ -49,7 +49,7 @@ fn a_late_end_against_the_slots_next_span() {
     model(Bound::Preemptions(3), || {
         let rig = Rig::new(1);
         let late = rig.begin(1, 1).expect("a free slot");
-        rig.ring.cancel(late);
+        rig.cancel(late);
         let ends = {
             let rig = rig.clone();
             spawn(move || rig.end(late, NEVER_ENDS))
