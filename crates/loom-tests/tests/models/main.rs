@@ -8,6 +8,7 @@ mod failures;
 mod gaps;
 mod harvesters;
 mod recorders;
+mod steps;
 mod table;
 mod tail;
 mod tokens;

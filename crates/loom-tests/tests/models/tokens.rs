@@ -2,7 +2,7 @@
 //! Ends, cancels and reclaims that meet: one of them has the span, and a stale
 //! token touches nothing.
 
-use metrale_loom_tests::{Bound, NEVER_ENDS, Rig, model, spawn};
+use metrale_loom_tests::{Bound, NEVER_ENDS, Rig, Tally, model, spawn};
 use std::time::Duration;
 
 #[test]
@@ -41,6 +41,29 @@ fn a_cancel_against_a_harvest_and_the_next_recorder() {
         let ledger = rig.finish();
         assert_eq!((ledger.cancelled, ledger.stale_ends), (1, 0));
         assert_eq!(ledger.landed, u64::from(begun));
+    });
+}
+
+/// Who gives a span up learns what it was, whatever becomes of the slot.
+#[test]
+fn a_cancel_tells_what_its_span_was() {
+    model(Bound::Preemptions(3), || {
+        let rig = Rig::new(1);
+        let token = rig.begin(1, 1).expect("a free slot");
+        let ends = {
+            let rig = rig.clone();
+            spawn(move || rig.end(token, 1))
+        };
+        let recorder = {
+            let rig = rig.clone();
+            spawn(move || rig.span(2, 1))
+        };
+        let tag = rig.cancel(token);
+        assert!(tag.is_none_or(|tag| tag == Tally::tag(1)), "{tag:?}");
+        ends();
+        let begun = recorder();
+        let ledger = rig.finish();
+        assert_eq!(ledger.landed, 1 + u64::from(begun) - ledger.cancelled);
     });
 }
 
