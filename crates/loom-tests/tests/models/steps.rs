@@ -146,6 +146,7 @@ fn a_late_word_of_a_step_that_was_given_up() {
         steps.give_up(TRACK).expect("it is in use");
         let next = next_on_entry(TRACK);
         assert_eq!(steps.enter(next), Found::First);
+        assert_eq!(steps.read_anchor(TRACK), Anchor::None);
         late();
         let standing = steps.standing(next).expect("it is in use");
         assert!(standing.spans == 1 && !standing.lost && !standing.closed);
