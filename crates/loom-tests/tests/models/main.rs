@@ -5,6 +5,7 @@
 
 mod cells;
 mod failures;
+mod folds;
 mod gaps;
 mod harvesters;
 mod recorders;
