@@ -123,7 +123,7 @@ fn variants(files: &[File]) -> Result<Vec<Variant>> {
             });
         }
     }
-    for mistake in mistakes::ALL {
+    for mistake in mistakes::all() {
         let mut changed: Vec<(String, String)> = Vec::new();
         for (file, function, from, to) in mistake.edits {
             let path = mistakes::path(file);

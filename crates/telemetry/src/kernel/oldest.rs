@@ -82,12 +82,14 @@ impl Waiting {
 
     /// A pass begins to ask the driver.
     pub(super) fn ask(&self, now_ns: u64) {
+        // Relaxed: a time, good by itself.
         self.asking_ns
             .store(now_ns.saturating_add(1), Ordering::Relaxed);
     }
 
     /// A pass is over, and left that behind.
     pub(super) fn leave(&self, leaves: Leaves, now_ns: impl FnOnce() -> u64) {
+        // Relaxed: a time, good by itself.
         self.asking_ns.store(0, Ordering::Relaxed);
         let Some(mut left) = try_lock(&self.left) else {
             return;
@@ -111,6 +113,7 @@ impl Waiting {
         let known = left.iter().flatten().find(|left| left.ticket == ticket);
         match known {
             Some(left) => Some(left.since_ns),
+            // Relaxed: a time, good by itself.
             None => self.asking_ns.load(Ordering::Relaxed).checked_sub(1),
         }
     }
