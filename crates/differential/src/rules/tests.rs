@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Each rule fires on its own mistake.
+//! Each rule on a few calls.
 
 use super::{
-    ASK, CONTEXT_ID, CURRENT, Entry, Facts, MAKE, MODE, NAME, POP, PUSH, QUERY, RECORD, UNMAKE,
-    Unreadable, broken,
+    ASK, CONTEXT_ID, CURRENT, Entry, Facts, MAKE, MODE, NAME, OfAnchors, POP, PUSH, QUERY, RECORD,
+    UNMAKE, broken,
 };
 use metrale_gpu_sim::control::Call;
 use metrale_gpu_sys::cuda::Status;
 
-fn call(name: &'static str, mode: u32, status: u32) -> Call {
+pub(crate) fn call(name: &'static str, mode: u32, status: u32) -> Call {
     Call {
         sequence: 0,
         thread: 1,
@@ -32,6 +32,10 @@ fn each_rule_fires_on_its_own_mistake_and_on_nothing_else() {
     assert_eq!(count(Entry::BeginLane, &[ask, record], none), 0);
     assert_eq!(count(Entry::BeginLane, &[record], none), 1, "not asked");
     let elsewhere = Call { stream: 8, ..ask };
+    let elsewhere_anchor = Call {
+        stream: 8,
+        ..record
+    };
     assert_eq!(count(Entry::BeginLane, &[elsewhere, record], none), 1);
     let refused = Call {
         status: Status(906),
@@ -45,6 +49,18 @@ fn each_rule_fires_on_its_own_mistake_and_on_nothing_else() {
         "beyond the budget"
     );
     assert_eq!(count(Entry::Close, &twice, none), 0);
+    let anchored = Facts {
+        anchors: OfAnchors {
+            records: 1,
+            ..OfAnchors::default()
+        },
+        ..none
+    };
+    let both = [ask, record, record];
+    assert_eq!(count(Entry::BeginLane, &both, anchored), 0);
+    assert_eq!(count(Entry::BeginLane, &both, none), 2, "no anchor");
+    let elsewhere_too = [elsewhere, elsewhere_anchor, record];
+    assert_eq!(count(Entry::BeginLane, &elsewhere_too, anchored), 1);
 
     let poll = |mode, status| {
         [
@@ -58,6 +74,20 @@ fn each_rule_fires_on_its_own_mistake_and_on_nothing_else() {
     assert_eq!(count(Entry::Harvest, &poll(1, 600), one), 1, "not relaxed");
     assert_eq!(count(Entry::Harvest, &poll(2, 907), one), 1, "captured");
     assert_eq!(count(Entry::Harvest, &poll(2, 600), none), 1, "no stream");
+    let placed = |reads| Facts {
+        anchors: OfAnchors {
+            queries: 1,
+            reads,
+            ..OfAnchors::default()
+        },
+        ..none
+    };
+    assert_eq!(count(Entry::Harvest, &poll(2, 600), placed(0)), 0);
+    assert_eq!(
+        count(Entry::Harvest, &poll(2, 600), placed(1)),
+        1,
+        "a place"
+    );
     let injected = Facts {
         troubled: Some((QUERY, 907)),
         ..one
@@ -148,13 +178,4 @@ fn each_rule_fires_on_its_own_mistake_and_on_nothing_else() {
     assert_eq!(count(Entry::BeginLane, &[ask, record, id], none), 1);
     let stale = Facts { stale: 2, ..none };
     assert_eq!(count(Entry::BeginLane, &[], stale), 1);
-}
-
-#[test]
-fn an_event_that_failed_is_not_polled_until_it_is_recorded_anew() {
-    let mut unreadable = Unreadable::default();
-    let (failed, asked) = (call(QUERY, 2, 907), call(QUERY, 2, 600));
-    assert!(unreadable.follow(&[asked, asked, failed]).is_empty());
-    assert_eq!(unreadable.follow(&[asked]).len(), 1);
-    assert!(unreadable.follow(&[call(RECORD, 0, 0), asked]).is_empty());
 }
