@@ -23,6 +23,8 @@ pub enum Mistake {
     KeepsMode,
     /// It leaves its context current.
     KeepsContext,
+    /// It stays in the context that it entered for a default stream.
+    StaysEntered,
     /// It waits for the GPU.
     Waits,
     /// It makes its events as it needs them.
@@ -162,6 +164,10 @@ impl Guest for Naive {
             self.pairs.pop()?
         };
         let began_on = stream.handle;
+        let is_own_default = began_on <= 2 && stream.context == self.context;
+        if self.has(Mistake::StaysEntered) && is_own_default {
+            let _ = (CUDA.ctx_push.call)(self.context);
+        }
         self.ledger.attempts += 1;
         if self.is_foreign(stream) || !self.record(pair.0, began_on) {
             self.ledger.refused += 1;

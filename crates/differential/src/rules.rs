@@ -16,10 +16,14 @@
 //!    for each ring that is polled; one question before each record. When it is
 //!    installed, two records to a pair of one ring, each pair asked for once,
 //!    and one pass over them.
+//!    Where a record is answered 400, one question for the context's number.
 //! 6. A silent guest makes no call. No handle is used that names nothing.
 //! 7. Nothing is asked or recorded on a stream that is known to be another
 //!    context's, nor on a legacy one where those are refused; a default stream
-//!    is the recorder's own context's when a record is made on it.
+//!    is the recorder's own context's when a record is made on it. To make it so
+//!    the guest may push its context where the application said that the stream
+//!    is of it, once for each time that it asks which context is current; it
+//!    pops what it pushed in the same entry.
 //! 8. After a poll that the driver refuses, a harvest polls no more. An event
 //!    that can never be read is not polled again until it was recorded anew.
 
@@ -37,7 +41,9 @@ const RECORD: &str = "cuEventRecord";
 const MODE: &str = "cuThreadExchangeStreamCaptureMode";
 const NAME: &str = "cuFuncGetName";
 const QUERY: &str = "cuEventQuery";
+const PUSH: &str = "cuCtxPushCurrent_v2";
 const POP: &str = "cuCtxPopCurrent_v2";
+const CONTEXT_ID: &str = "cuCtxGetId";
 const MAKE: &str = "cuStreamCreate";
 const UNMAKE: &str = "cuStreamDestroy_v2";
 /// The handles that mean a default stream.
@@ -74,26 +80,30 @@ impl Entry {
     fn allowance(self, facts: &Facts) -> Vec<(&'static [&'static str], usize)> {
         const ANY: usize = usize::MAX;
         let retry = usize::from(facts.troubled.is_some_and(|(name, _)| name == MODE));
+        let pops = 1 + usize::from(facts.troubled.is_some_and(|(name, _)| name == POP));
         let begins = |lanes, launches| -> Vec<(&'static [&'static str], usize)> {
             let (spans, named) = (lanes + launches, launches);
+            let pushes = if facts.own_default { spans + named } else { 0 };
             vec![
+                (&[PUSH], pushes),
+                (&[POP], if pushes > 0 { pushes + pops - 1 } else { 0 }),
                 (&[ASK], spans + named),
                 (&[CURRENT], spans + named),
                 (&[RECORD], spans),
+                (&[CONTEXT_ID], spans),
                 (&[MODE], named * (2 + retry)),
                 (&[NAME], named),
             ]
         };
-        let pops = 1 + usize::from(facts.troubled.is_some_and(|(name, _)| name == POP));
         match self {
             Entry::Install => {
                 let again = usize::from(facts.troubled.is_some());
                 let (pairs, passes) = (facts.pairs, 1 + again);
                 vec![
                     (&["cuDeviceGetCount"], 1),
-                    (&["cuCtxPushCurrent_v2"], 1),
+                    (&[PUSH], 1),
                     (&[POP], pops),
-                    (&["cuCtxGetId"], 1),
+                    (&[CONTEXT_ID], 1 + again),
                     (&["cuDriverGetVersion"], 1),
                     // Those of a guest that cannot be made are destroyed at once.
                     (&["cuEventCreate", "cuEventDestroy_v2"], ANY),
@@ -112,9 +122,9 @@ impl Entry {
                 ]
             }
             Entry::Leave => vec![
-                (&["cuCtxPushCurrent_v2"], 1),
+                (&[PUSH], 1),
                 (&[POP], pops),
-                (&["cuCtxGetId"], 1),
+                (&[CONTEXT_ID], 1),
                 (&["cuEventDestroy_v2"], ANY),
             ],
             Entry::BeginLane => begins(1, 0),
@@ -124,6 +134,9 @@ impl Entry {
             Entry::Close => begins(2, 0),
             Entry::Harvest => vec![
                 (&[MODE], 2 * RINGS + retry),
+                // For a thread that a poll was refused on without a context.
+                (&[PUSH], RINGS),
+                (&[POP], RINGS + pops - 1),
                 (&[QUERY], facts.streams),
                 // Each span that is over was read once, and each gap.
                 (
@@ -156,6 +169,8 @@ pub(crate) struct Facts {
     pub(crate) stale: u64,
     /// The stream is known to be of another context.
     pub(crate) foreign: bool,
+    /// It is a default stream, and known to be of the guest's context.
+    pub(crate) own_default: bool,
     /// Legacy streams are refused.
     pub(crate) no_legacy: bool,
     /// Pairs of events of a ring.
@@ -245,6 +260,14 @@ pub(crate) fn broken(entry: Entry, calls: &[Call], facts: &Facts) -> Vec<String>
         if is_record && facts.no_legacy && LEGACY.contains(&call.stream) {
             broken.push("cuEventRecord on a legacy stream, which are refused".to_owned());
         }
+        let is_unknown =
+            |call: &Call| call.name == RECORD && call.status == Status::ERROR_INVALID_HANDLE;
+        let is_begin_or_end = !matches!(entry, Entry::Install | Entry::Leave);
+        if is_begin_or_end && call.name == CONTEXT_ID && !asked.is_some_and(is_unknown) {
+            broken.push(format!(
+                "{CONTEXT_ID} without a record that was answered 400"
+            ));
+        }
         if polls
             && calls[..at]
                 .iter()
@@ -262,8 +285,16 @@ pub(crate) fn broken(entry: Entry, calls: &[Call], facts: &Facts) -> Vec<String>
         let good = |call: &&Call| call.name == name && call.status.is_success();
         calls.iter().filter(good).count()
     };
-    if facts.troubled.is_none() && made(MAKE) != made(UNMAKE) {
-        broken.push(format!("{MAKE} without {UNMAKE}"));
+    for (make, unmake) in [(MAKE, UNMAKE), (PUSH, POP)] {
+        if facts.troubled.is_none() && made(make) != made(unmake) {
+            broken.push(format!("{make} without {unmake}"));
+        }
+    }
+    // A push whose thread was not asked for its context would be one too many.
+    for pair in calls.windows(2) {
+        if facts.own_default && pair[1].name == PUSH && pair[0].name != CURRENT {
+            broken.push(format!("{PUSH} without {CURRENT}"));
+        }
     }
     if facts.silent && !calls.is_empty() {
         broken.push(format!("a silent guest called {}", calls[0].name));
@@ -279,7 +310,10 @@ pub(crate) fn broken(entry: Entry, calls: &[Call], facts: &Facts) -> Vec<String>
 
 #[cfg(test)]
 mod tests {
-    use super::{ASK, Entry, Facts, MAKE, MODE, NAME, QUERY, RECORD, UNMAKE, Unreadable, broken};
+    use super::{
+        ASK, CONTEXT_ID, CURRENT, Entry, Facts, MAKE, MODE, NAME, POP, PUSH, QUERY, RECORD, UNMAKE,
+        Unreadable, broken,
+    };
     use metrale_gpu_sim::control::Call;
     use metrale_gpu_sys::cuda::Status;
 
@@ -398,6 +432,29 @@ mod tests {
         assert_eq!(count(Entry::Install, &[ask, record], none), 2);
         let pairs = Facts { pairs: 1, ..none };
         assert_eq!(count(Entry::Install, &twice, pairs), 0);
+        let (current, push, pop) = (call(CURRENT, 0, 0), call(PUSH, 0, 0), call(POP, 0, 0));
+        let own = Facts {
+            own_default: true,
+            ..none
+        };
+        let entered = [current, push, ask, record, pop];
+        assert_eq!(count(Entry::BeginLane, &entered, own), 0);
+        assert_eq!(
+            count(Entry::BeginLane, &entered, none),
+            2,
+            "of a raw handle"
+        );
+        assert_eq!(count(Entry::BeginLane, &entered[..4], own), 1, "not popped");
+        let unasked = [ask, push, ask, record, pop];
+        assert_eq!(
+            count(Entry::BeginLane, &unasked[1..], own),
+            0,
+            "first of all"
+        );
+        assert_eq!(count(Entry::Open, &unasked, own), 1, "not asked for");
+        let (id, unknown) = (call(CONTEXT_ID, 0, 0), call(RECORD, 0, 400));
+        assert_eq!(count(Entry::BeginLane, &[ask, unknown, id], none), 0);
+        assert_eq!(count(Entry::BeginLane, &[ask, record, id], none), 1);
         let stale = Facts { stale: 2, ..none };
         assert_eq!(count(Entry::BeginLane, &[], stale), 1);
     }

@@ -11,12 +11,13 @@ use metrale_differential::{Bench, Failure, Look};
 const SEQUENCES: u64 = 400;
 
 /// Those that the application sees, and the kept script that shows each.
-const SEEN: [(Mistake, &str); 6] = [
+const SEEN: [(Mistake, &str); 7] = [
     (Mistake::PollsUnguarded, "unguarded_poll"),
     (Mistake::PollsThreadLocal, "thread_local_poll"),
     (Mistake::RecordsUnasked, "unasked_record"),
     (Mistake::KeepsMode, "kept_mode"),
     (Mistake::KeepsContext, "kept_context"),
+    (Mistake::StaysEntered, "kept_entry"),
     (Mistake::Waits, "wait"),
 ];
 

@@ -7,7 +7,8 @@
 //!   it has a non-relaxed capture or another thread has a GLOBAL one; to a
 //!   thread in THREAD_LOCAL mode only by a non-relaxed capture of its own; to a
 //!   thread in RELAXED mode never. A prohibited call answers 900 and
-//!   invalidates the captures that prohibited it.
+//!   invalidates the captures that prohibited it. In a strict driver
+//!   (`sim_set_strict_captures`) no mode lets a thread off another's GLOBAL one.
 //! - What conflicts with a capture by nature (waiting for or asking about a
 //!   capturing stream or a captured event) is refused in every mode.
 //! - Work on the legacy stream while a blocking stream of the context captures
@@ -73,13 +74,13 @@ impl World {
         if self.captures.is_empty() {
             return Ok(());
         }
-        let mode = thread.mode();
+        let (mode, strict) = (thread.mode(), self.config.strict_captures);
         self.refuse(Status::ERROR_STREAM_CAPTURE_UNSUPPORTED, |capture| {
             let own = capture.thread == thread.id && capture.mode != RELAXED;
             let foreign = capture.thread != thread.id && capture.mode == GLOBAL;
             match mode {
-                RELAXED => false,
-                THREAD_LOCAL => own,
+                RELAXED => strict && foreign,
+                THREAD_LOCAL => own || (strict && foreign),
                 _ => own || foreign,
             }
         })

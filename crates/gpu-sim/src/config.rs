@@ -22,6 +22,10 @@ pub(crate) struct Config {
     pub(crate) copy_ns: u64,
     /// What an event recorded on the device takes there.
     pub(crate) event_ns: u64,
+    /// Whether an elapsed read answers 201 on a thread without a context.
+    pub(crate) elapsed_needs_context: bool,
+    /// Whether the capture mode of a thread protects only its own captures.
+    pub(crate) strict_captures: bool,
     /// Whether devices are MIG instances.
     pub(crate) mig: bool,
     pub(crate) default_kernel_ns: u64,
@@ -42,6 +46,8 @@ impl Config {
             quantum_ns: 1,
             copy_ns: 0,
             event_ns: 0,
+            elapsed_needs_context: false,
+            strict_captures: false,
             mig: false,
             default_kernel_ns: DEFAULT_KERNEL_NS,
             kernel_ns: Vec::new(),

@@ -126,6 +126,31 @@ pub fn set_event_duration(ns: u64) {
     world::lock().config.event_ns = ns;
 }
 
+/// Of the elapsed reads that succeed from now on, the first `skip_first` tell
+/// the truth and the next `count` tell `ms`, whatever that is.
+/// C: `sim_tell_elapsed(float ms, uint64_t skip_first, uint64_t count)`.
+pub fn tell_elapsed(ms: f32, skip_first: u64, count: u64) {
+    if count > 0 {
+        let skip = skip_first;
+        let told = faults::Told { ms, skip, count };
+        world::lock().faults.told.push(told);
+    }
+}
+
+/// An elapsed read on a thread without a current context answers 201. Off at
+/// first: NVIDIA lists the status, and nobody saw it.
+/// C: `sim_set_elapsed_needs_context(uint32_t on)`.
+pub fn set_elapsed_needs_context(on: bool) {
+    world::lock().config.elapsed_needs_context = on;
+}
+
+/// An unsafe call breaks the global captures of other threads in whatever mode
+/// its own thread is. Off at first: NVIDIA says that the mode protects them.
+/// C: `sim_set_strict_captures(uint32_t on)`.
+pub fn set_strict_captures(on: bool) {
+    world::lock().config.strict_captures = on;
+}
+
 /// Makes the devices MIG instances, or whole again: an instance has a UUID of
 /// its own, which only `cuDeviceGetUuid_v2` tells. C: `sim_set_mig(uint32_t on)`.
 pub fn set_mig(on: bool) {
@@ -214,11 +239,12 @@ pub fn fault(fault: Fault<'_>) -> Result<(), UnknownCall> {
     Ok(())
 }
 
-/// Takes away all faults and delays. C: `sim_clear_faults(void)`.
+/// Takes away all faults, delays and untrue times. C: `sim_clear_faults(void)`.
 pub fn clear_faults() {
     let mut world = world::lock();
     world.faults.faults.clear();
     world.faults.slow.clear();
+    world.faults.told.clear();
 }
 
 /// From now on every call that concerns this context, or with 0 any context

@@ -110,6 +110,14 @@ controls! {
     fn sim_set_event_quantum(ns: u64) { control::set_event_quantum(ns); }
     /// See [`control::set_event_duration`].
     fn sim_set_event_duration(ns: u64) { control::set_event_duration(ns); }
+    /// See [`control::tell_elapsed`].
+    fn sim_tell_elapsed(ms: f32, skip_first: u64, count: u64) {
+        control::tell_elapsed(ms, skip_first, count);
+    }
+    /// See [`control::set_elapsed_needs_context`].
+    fn sim_set_elapsed_needs_context(on: u32) { control::set_elapsed_needs_context(on != 0); }
+    /// See [`control::set_strict_captures`].
+    fn sim_set_strict_captures(on: u32) { control::set_strict_captures(on != 0); }
     /// See [`control::set_mig`].
     fn sim_set_mig(on: u32) { control::set_mig(on != 0); }
     /// See [`control::set_device_count`].

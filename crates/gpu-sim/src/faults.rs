@@ -28,10 +28,19 @@ pub(crate) struct Slow {
     pub(crate) count: u64,
 }
 
+/// What some elapsed reads that succeed tell instead of the truth.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) ms: f32,
+    pub(crate) skip: u64,
+    pub(crate) count: u64,
+}
+
 #[derive(Debug)]
 pub(crate) struct Faults {
     pub(crate) faults: Vec<Fault>,
     pub(crate) slow: Vec<Slow>,
+    pub(crate) told: Vec<Told>,
 }
 
 impl Faults {
@@ -39,6 +48,7 @@ impl Faults {
         Self {
             faults: Vec::new(),
             slow: Vec::new(),
+            told: Vec::new(),
         }
     }
 
@@ -76,6 +86,21 @@ impl Faults {
             self.slow.remove(place);
         }
         ns
+    }
+
+    /// What this elapsed read tells instead of the truth, if anything.
+    pub(crate) fn take_told(&mut self) -> Option<f32> {
+        let told = self.told.first_mut()?;
+        if told.skip > 0 {
+            told.skip -= 1;
+            return None;
+        }
+        let ms = told.ms;
+        told.count = told.count.saturating_sub(1);
+        if told.count == 0 {
+            self.told.remove(0);
+        }
+        Some(ms)
     }
 }
 

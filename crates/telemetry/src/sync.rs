@@ -27,7 +27,29 @@ pub(crate) use std::sync::atomic::Ordering;
 pub(crate) mod relaxed {
     #[cfg(all(test, not(metrale_loom)))]
     pub(crate) use std::sync::atomic::AtomicBool;
-    pub(crate) use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64};
+    pub(crate) use std::sync::atomic::{AtomicU8, AtomicU64};
+
+    /// A lock of plain data that is no part of a protocol. Whoever holds one
+    /// calls nothing of a model, so no model waits for one.
+    pub(crate) use std::sync::Mutex;
+    use std::sync::MutexGuard;
+
+    /// As [`super::lock`].
+    pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        match mutex.lock() {
+            Ok(guard) => guard,
+            Err(poisoned) => poisoned.into_inner(),
+        }
+    }
+
+    /// As [`super::try_lock`].
+    pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+        match mutex.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(std::sync::TryLockError::WouldBlock) => None,
+        }
+    }
 }
 
 /// Locks, whatever a panicking holder left: every critical section of this

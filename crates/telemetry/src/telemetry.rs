@@ -6,7 +6,7 @@ use crate::clock::{Clock, monotonic_ns};
 use crate::floor::{Floor, FloorCell};
 use crate::host::HostInstruments;
 use crate::kernel::{
-    EstimateLosses, ExposedKernels, KernelEstimate, KernelInstruments, LaneEstimate,
+    ExposedKernels, KernelEstimate, KernelInstruments, LaneEstimate, StepId, StepLosses,
 };
 use crate::level::Level;
 use crate::sampling::Sampling;
@@ -75,6 +75,8 @@ pub struct Telemetry {
     seed: AtomicU64,
     steps: AtomicU64,
     armed_steps: AtomicU64,
+    /// Numbers the steps that are followed: the armed ones, under `Spread` all.
+    tracks: AtomicU64,
     /// Numbers launches under `Spread`.
     launch_numbers: AtomicU64,
     sampled_launches: AtomicU64,
@@ -89,18 +91,99 @@ pub struct Telemetry {
 /// A serving step, as [`Telemetry::step_begin`] numbered it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// How many steps came before it; `None` at level `Off`, which counts none.
-    pub number: Option<u64>,
-    /// Whether its kernels are timed.
-    pub armed: bool,
+    number: Option<u64>,
+    is_armed: bool,
+    track: Option<u32>,
 }
 
 impl Step {
     /// A step of which nothing is measured.
     pub const UNMEASURED: Self = Self {
         number: None,
-        armed: false,
+        is_armed: false,
+        track: None,
     };
+
+    /// A step that the caller numbers, and of which only lanes are timed.
+    #[must_use]
+    pub const fn numbered(number: u64) -> Self {
+        Self {
+            number: Some(number),
+            ..Self::UNMEASURED
+        }
+    }
+
+    /// An armed step that the caller numbers; tracks grow by one from armed step
+    /// to armed step.
+    #[must_use]
+    pub const fn armed(number: u64, track: u32) -> Self {
+        Self {
+            number: Some(number),
+            is_armed: true,
+            track: Some(track),
+        }
+    }
+
+    /// How many steps came before it; `None` at level `Off`, which counts none.
+    #[must_use]
+    #[inline]
+    pub const fn number(self) -> Option<u64> {
+        self.number
+    }
+
+    /// Whether all of its launches are timed.
+    #[must_use]
+    #[inline]
+    pub const fn is_armed(self) -> bool {
+        self.is_armed
+    }
+
+    /// Its track, where its spans are put together; see
+    /// [`StepTable`](crate::kernel::StepTable).
+    #[must_use]
+    #[inline]
+    pub const fn track(self) -> Option<u32> {
+        self.track
+    }
+
+    /// All of it as two words, for a caller that parks it in atomics.
+    #[must_use]
+    pub const fn to_words(self) -> [u64; 2] {
+        let number = match self.number {
+            Some(number) => number,
+            None => u64::MAX,
+        };
+        let track = match self.track {
+            Some(track) => 2 | (track as u64) << 32,
+            None => 0,
+        };
+        [number, track | self.is_armed as u64]
+    }
+
+    /// The step that [`to_words`](Self::to_words) gave.
+    #[must_use]
+    pub const fn from_words([number, rest]: [u64; 2]) -> Self {
+        Self {
+            number: if number == u64::MAX {
+                None
+            } else {
+                Some(number)
+            },
+            is_armed: rest & 1 == 1,
+            track: if rest & 2 == 2 {
+                Some((rest >> 32) as u32)
+            } else {
+                None
+            },
+        }
+    }
+
+    /// How a span that is not followed names it.
+    #[must_use]
+    #[inline]
+    pub fn id(self) -> StepId {
+        self.number.map_or(StepId::Unknown, StepId::Number)
+    }
 }
 
 impl Telemetry {
@@ -125,6 +208,7 @@ impl Telemetry {
                 seed: AtomicU64::new(config.seed),
                 steps: AtomicU64::new(0),
                 armed_steps: AtomicU64::new(0),
+                tracks: AtomicU64::new(0),
                 launch_numbers: AtomicU64::new(0),
                 sampled_launches: AtomicU64::new(0),
                 clock,
@@ -191,14 +275,17 @@ impl Telemetry {
         }
         let number = self.steps.fetch_add(1, Ordering::Relaxed);
         let config = self.config();
-        let armed =
+        let is_armed =
             level == Level::Kernel && config.sampling.arms(number, config.every, config.seed);
-        if armed {
+        if is_armed {
             self.armed_steps.fetch_add(1, Ordering::Relaxed);
         }
+        let is_followed =
+            is_armed || (level == Level::Kernel && config.sampling == Sampling::Spread);
         Step {
             number: Some(number),
-            armed,
+            is_armed,
+            track: is_followed.then(|| self.tracks.fetch_add(1, Ordering::Relaxed) as u32),
         }
     }
 
@@ -213,14 +300,14 @@ impl Telemetry {
     /// Numbers the next launch, and says whether it is the one of its block to
     /// be timed. For launches while [`spreads`](Self::spreads); one
     /// read-modify-write.
-    pub fn samples_launch(&self) -> bool {
+    pub fn sample_launch(&self) -> bool {
         let number = self.launch_numbers.fetch_add(1, Ordering::Relaxed);
         let config = self.config();
         config.sampling.samples(number, config.every, config.seed)
     }
 
     /// Counts a launch that was chosen to be timed, by its step or by itself.
-    pub fn launch_sampled(&self) {
+    pub fn count_sampled_launch(&self) {
         self.sampled_launches.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -244,12 +331,10 @@ impl Telemetry {
     }
 
     /// What a lane took since the sampling last changed, and how much of it
-    /// kernels covered. It allocates.
+    /// launches covered. It allocates.
     #[must_use]
     pub fn lane_estimate(&self, lane: usize) -> LaneEstimate {
-        let config = self.config();
-        self.instruments
-            .lane_estimate(lane, config.sampling, config.every)
+        self.instruments.copy_folded().lane_estimate(lane)
     }
 
     /// What each kernel took in each lane since the sampling last changed, timed
@@ -257,14 +342,21 @@ impl Telemetry {
     #[must_use]
     pub fn kernel_estimates(&self) -> Vec<KernelEstimate> {
         let config = self.config();
-        self.instruments
-            .kernel_estimates(config.sampling, config.every)
+        let folded = self.instruments.copy_folded();
+        folded.kernel_estimates(config.sampling, config.every)
     }
 
-    /// What the estimates had to leave out.
+    /// What steps lost, and what estimates had to leave out. It allocates.
     #[must_use]
-    pub fn estimate_losses(&self) -> EstimateLosses {
-        self.instruments.estimate_losses()
+    pub fn step_losses(&self) -> StepLosses {
+        self.instruments.copy_folded().losses()
+    }
+
+    /// The last track that was given to a step ([`Step::track`]).
+    #[must_use]
+    #[inline]
+    pub fn newest_track(&self) -> u32 {
+        self.tracks.load(Ordering::Relaxed).wrapping_sub(1) as u32
     }
 
     /// The clock that wall times are by, in nanoseconds.
@@ -344,7 +436,8 @@ mod tests {
             telemetry.step_begin(),
             Step {
                 number: Some(0),
-                armed: false
+                is_armed: false,
+                track: None
             }
         );
         assert_eq!((telemetry.steps(), telemetry.armed_steps()), (1, 0));
@@ -375,8 +468,8 @@ mod tests {
         assert_eq!(telemetry.config(), config);
         assert!(telemetry.spreads());
         for _ in 0..100 {
-            assert!(!telemetry.step_begin().armed);
-            let sampled = (0..64).filter(|_| telemetry.samples_launch()).count();
+            assert!(!telemetry.step_begin().is_armed());
+            let sampled = (0..64).filter(|_| telemetry.sample_launch()).count();
             assert_eq!(sampled, 1);
         }
         assert_eq!((telemetry.steps(), telemetry.armed_steps()), (100, 0));
@@ -393,7 +486,7 @@ mod tests {
             ..TelemetryConfig::DEFAULT
         };
         telemetry.configure(config).unwrap();
-        let armed: Vec<bool> = (0..7).map(|_| telemetry.step_begin().armed).collect();
+        let armed: Vec<bool> = (0..7).map(|_| telemetry.step_begin().is_armed()).collect();
         assert_eq!(armed, [true, false, false, true, false, false, true]);
     }
 }

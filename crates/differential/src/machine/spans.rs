@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the application tells its guest.
 
+use super::window::About;
 use super::{Installed, MOST, Machine, Owned, pick};
 use crate::guest::{Books, Stream, What};
 use crate::rules::{Entry, Unreadable};
@@ -50,20 +51,14 @@ impl Machine {
         self.begin_at(place, what, armed, stream)
     }
 
-    /// Whether the application says that the stream is another context's.
-    fn is_foreign(&self, place: usize, stream: Stream) -> bool {
-        let own = self.installed.get(place).map_or(0, |known| known.context);
-        stream.context != 0 && stream.context != own
-    }
-
     fn begin_at(&mut self, place: usize, what: What, armed: bool, stream: Stream) -> Option<u64> {
         let entry = if what.is_lane() {
             Entry::BeginLane
         } else {
             Entry::BeginLaunch
         };
-        let foreign = self.is_foreign(place, stream);
-        self.enter_for(place, entry, foreign, |guest| {
+        let about = self.about(place, stream);
+        self.enter_for(place, entry, about, |guest| {
             guest.begin(what, armed, stream)
         })?
     }
@@ -73,10 +68,8 @@ impl Machine {
             handle: stream.handle,
             context: stream.context,
         };
-        let foreign = self.is_foreign(place, at);
-        self.enter_for(place, Entry::End, foreign, |guest| {
-            guest.end(what, span, at)
-        });
+        let about = self.about(place, at);
+        self.enter_for(place, Entry::End, about, |guest| guest.end(what, span, at));
         if let Some(installed) = self.installed.get_mut(place) {
             let ended_on = &mut installed.ended_on[usize::from(!what.is_lane())];
             if !ended_on.contains(&stream.handle) {
@@ -109,7 +102,7 @@ impl Machine {
         });
         if let Some(maker) = self.maker {
             let setup = self.setup;
-            let before = self.open(Books::default(), false);
+            let before = self.open(Books::default(), About::default());
             let made = catch_unwind(|| maker.make(&setup, context));
             self.shut(place, Entry::Install, &before, Books::default());
             match made {
@@ -132,7 +125,7 @@ impl Machine {
         };
         let books = guest.books();
         self.tally.books(books);
-        let before = self.open(books, false);
+        let before = self.open(books, About::default());
         let left = catch_unwind(AssertUnwindSafe(|| guest.leave(close)));
         self.shut(usize::MAX, Entry::Leave, &before, books);
         if left.is_err() {
@@ -173,19 +166,27 @@ impl Machine {
     }
 
     pub(super) fn begin_lane(&mut self, r: u8, lane: u8, s: u8, known: bool) {
-        let stream = self.stream(s);
-        let context = match stream.context {
-            _ if !known => 0,
-            0 => self.current(),
-            context => context,
-        };
+        let mut stream = self.stream(s);
+        if known && stream.context == 0 {
+            stream.context = self.of_context(lane / 4);
+        }
+        let context = if known { stream.context } else { 0 };
         // One lane more than there are.
         let what = What::Lane(usize::from(lane % 4));
         self.begin_span(r, what, true, stream, context);
     }
 
+    /// A context that the application says a default stream is of: any that
+    /// lives, current or not.
+    fn of_context(&self, c: u8) -> u64 {
+        pick(&self.contexts, c).map_or(0, |context| context.handle)
+    }
+
     pub(super) fn begin_launch(&mut self, r: u8, what: u8, s: u8, armed: bool) {
-        let stream = self.stream(s);
+        let mut stream = self.stream(s);
+        if stream.context == 0 && what >= 128 {
+            stream.context = self.of_context(what / 4 % 32);
+        }
         let what = match (what % 4, self.function(what / 4)) {
             (0 | 1, Some(function)) => What::Kernel(function),
             (2, Some(function)) => What::Function(function),
@@ -294,7 +295,7 @@ impl Machine {
         let (stream, Some(function)) = (self.stream(s), self.function(f)) else {
             return;
         };
-        let (ns, count) = (self.duration(work.0), work.1 % 4);
+        let (ns, count, known) = (self.duration(work.0), work.1 % 4, work.1 % 8 > 3);
         let home = self.home(stream).filter(|_| self.may_span(stream));
         let guest = home.and_then(|place| self.installed[place].guest.take());
         let (Some(place), Some(mut guest)) = (home, guest) else {
@@ -303,13 +304,17 @@ impl Machine {
             }
             return;
         };
+        let context = match stream.context {
+            0 if known => self.installed[place].context,
+            context => context,
+        };
         let at = Stream {
             handle: stream.handle,
-            context: stream.context,
+            context,
         };
         let books = guest.books();
-        let foreign = self.is_foreign(place, at);
-        let mut before = self.open(books, foreign);
+        let about = self.about(place, at);
+        let mut before = self.open(books, about);
         // The books cannot be read within; these entries do not need them.
         let unread = Books {
             silent: false,
@@ -320,7 +325,7 @@ impl Machine {
             for _ in 0..count {
                 self.launch(function, stream.handle, ns);
             }
-            before = self.open(unread, foreign);
+            before = self.open(unread, about);
         };
         let lane = usize::from(lane % 4);
         let result = catch_unwind(AssertUnwindSafe(|| {

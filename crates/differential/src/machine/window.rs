@@ -3,7 +3,7 @@
 //! holds its calls and nobody else's.
 
 use super::{Machine, fail_next};
-use crate::guest::{Books, Guest};
+use crate::guest::{Books, Guest, Stream};
 use crate::rules::{Entry, Facts, broken};
 use crate::script::TROUBLED;
 use metrale_gpu_sim::control;
@@ -14,11 +14,29 @@ pub(super) struct Before {
     books: Books,
     stale: u64,
     troubled: Option<(&'static str, u32)>,
+    about: About,
+}
+
+/// What is known of the stream that a guest is told of.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct About {
+    /// It is another context's.
     foreign: bool,
+    /// It is a default stream of the guest's context.
+    own_default: bool,
 }
 
 impl Machine {
-    pub(super) fn open(&mut self, books: Books, foreign: bool) -> Before {
+    /// What the application says of the stream to the guest of a place.
+    pub(super) fn about(&self, place: usize, stream: Stream) -> About {
+        let own = self.installed.get(place).map_or(0, |it| it.context);
+        About {
+            foreign: stream.context != 0 && stream.context != own,
+            own_default: stream.handle <= 2 && stream.context == own,
+        }
+    }
+
+    pub(super) fn open(&mut self, books: Books, about: About) -> Before {
         self.keep_calls();
         let troubled = self.trouble.take().map(|trouble| {
             let call = TROUBLED[usize::from(trouble.call) % TROUBLED.len()];
@@ -29,7 +47,7 @@ impl Machine {
             books,
             stale: control::stale_handle_uses(),
             troubled,
-            foreign,
+            about,
         }
     }
 
@@ -53,7 +71,8 @@ impl Machine {
             failed: (failed(books) - failed(before.books)) as usize,
             streams: ended_on.map_or(0, |rings| rings.iter().map(Vec::len).sum()),
             stale: control::stale_handle_uses() - before.stale,
-            foreign: before.foreign,
+            foreign: before.about.foreign,
+            own_default: before.about.own_default,
             no_legacy: self.setup.refuse_legacy,
             pairs: usize::from(self.setup.slots),
         };
@@ -78,19 +97,19 @@ impl Machine {
         entry: Entry,
         body: impl FnOnce(&mut dyn Guest) -> T,
     ) -> Option<T> {
-        self.enter_for(place, entry, false, body)
+        self.enter_for(place, entry, About::default(), body)
     }
 
-    /// The same, for a stream that may be known to be another context's.
+    /// The same, for a stream.
     pub(super) fn enter_for<T>(
         &mut self,
         place: usize,
         entry: Entry,
-        foreign: bool,
+        about: About,
         body: impl FnOnce(&mut dyn Guest) -> T,
     ) -> Option<T> {
         let mut guest = self.installed.get_mut(place)?.guest.take()?;
-        let before = self.open(guest.books(), foreign);
+        let before = self.open(guest.books(), about);
         let result = catch_unwind(AssertUnwindSafe(|| body(&mut *guest)));
         let books = guest.books();
         self.shut(place, entry, &before, books);

@@ -21,6 +21,12 @@ pub struct RecorderConfig {
     pub kernel_slots: usize,
     /// Who harvests.
     pub harvest: Harvest,
+    /// How long [`Recorder::harvest`](super::Recorder::harvest) polls on its
+    /// caller's thread: lanes for so long, and kernels for so long. The call that
+    /// is being made then is the last one but for the gap before its span; the
+    /// next harvest begins with what was left. The recorder's own thread has no
+    /// such budget.
+    pub harvest_budget: Duration,
     /// Refuses spans on the legacy default stream. A capture that another
     /// thread begins between our check and our record is broken by a record on
     /// that stream, and on no other.
@@ -47,6 +53,7 @@ impl Default for RecorderConfig {
             lane_slots: LANE_SLOTS,
             kernel_slots: SPAN_SLOTS,
             harvest: Harvest::default(),
+            harvest_budget: Duration::from_millis(5),
             refuse_legacy_streams: false,
             reclaim_after: Duration::from_secs(60),
             clock: monotonic_ns,

@@ -8,9 +8,30 @@ pub(super) fn nanoseconds(milliseconds: f32) -> Option<u64> {
     valid.then(|| (f64::from(milliseconds) * 1e6).round() as u64)
 }
 
+/// The longest place: up to here f32 milliseconds keep it to 0.25 µs.
+const FARTHEST_NS: i64 = 4_000_000_000;
+
+/// As [`nanoseconds`], for the way from an anchor: it may be negative, and is
+/// at most 4 s.
+pub(super) fn place_ns(milliseconds: f32) -> Option<i64> {
+    // What is not a number becomes 0, what is too large the largest integer.
+    let ns = (f64::from(milliseconds) * 1e6).round() as i64;
+    let is_place = milliseconds.is_finite() && (-FARTHEST_NS..=FARTHEST_NS).contains(&ns);
+    is_place.then_some(ns)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::nanoseconds;
+    use super::{nanoseconds, place_ns};
+
+    #[test]
+    fn a_place_has_a_sign_and_an_end() {
+        assert_eq!(place_ns(-0.25), Some(-250_000));
+        assert_eq!(place_ns(4_000.0), Some(4_000_000_000));
+        for invalid in [f32::NAN, f32::INFINITY, f32::MAX, -4_000.1, 4_000.1, 1.8e13] {
+            assert_eq!(place_ns(invalid), None, "{invalid}");
+        }
+    }
 
     #[test]
     fn milliseconds_become_whole_nanoseconds_or_nothing() {

@@ -5,37 +5,37 @@
 //! is made or destroyed until it is closed. A pool that is dropped leaks them:
 //! destroying can block, and the context may be gone.
 
-use super::elapsed::nanoseconds;
+use super::anchors::Anchors;
+use super::entry::{self, PER_THREAD};
 use super::error::InstallError;
 use super::handles::FOREIGN;
 use super::health::Watch;
+use super::making::{context_id, pop, push};
+use super::polls::Bracket;
+use super::process::unless_exiting;
 use super::verdict::{Verdict, verdict};
 use metrale_gpu_sys::cuda::{
-    Api, CAPTURE_MODE_RELAXED, CAPTURE_STATUS_NONE, CUcontext, CUevent, CUstream, Driver,
-    EVENT_DEFAULT, Status,
+    Api, CAPTURE_STATUS_NONE, CUcontext, CUevent, CUstream, Driver, EVENT_DEFAULT, Status,
 };
-use metrale_telemetry::kernel::{Edge, EventOps, SpanPoll};
+use metrale_telemetry::kernel::{Edge, EventOps, Place, SpanPoll};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// The legacy default stream: NULL, and its explicit handle.
 const LEGACY: [u64; 2] = [0, 1];
-/// The last of the handles that mean a default stream of the current context.
-const PER_THREAD: u64 = 2;
 
 /// Event handles as numbers: they are opaque, and used from any thread.
 #[derive(Clone, Copy)]
-struct Pair {
+pub(super) struct Pair {
     start: usize,
     end: usize,
 }
 
 impl Pair {
-    fn start(self) -> CUevent {
+    pub(super) fn start(self) -> CUevent {
         self.start as CUevent
     }
-    fn end(self) -> CUevent {
+    pub(super) fn end(self) -> CUevent {
         self.end as CUevent
     }
 }
@@ -44,30 +44,13 @@ impl Pair {
 pub struct CudaEvents {
     driver: Arc<Driver>,
     context: u64,
-    pairs: Box<[Pair]>,
+    /// Tells the context from a later one with the same handle.
+    context_id: Option<u64>,
+    pub(super) pairs: Box<[Pair]>,
+    pub(super) anchors: Arc<Anchors>,
     pub(super) watch: Arc<Watch>,
     refuse_legacy: bool,
-    pass: Bracket,
-}
-
-/// The bracket of polls that is open. Passes over one pool exclude each other.
-struct Bracket {
-    /// The mode that the thread had before.
-    outer_mode: AtomicU32,
-    /// When the last poll ended.
-    since_ns: AtomicU64,
-    /// No more polls in this pass.
-    halted: AtomicBool,
-}
-
-impl Bracket {
-    fn none() -> Self {
-        Self {
-            outer_mode: AtomicU32::new(NO_MODE),
-            since_ns: AtomicU64::new(0),
-            halted: AtomicBool::new(false),
-        }
-    }
+    pub(super) pass: Bracket,
 }
 
 impl CudaEvents {
@@ -77,36 +60,23 @@ impl CudaEvents {
     /// `context` is a live context of `driver`, current on this thread.
     pub(super) unsafe fn new(
         driver: Arc<Driver>,
-        context: u64,
+        (context, context_id): (u64, Option<u64>),
         slots: usize,
+        anchors: Arc<Anchors>,
         watch: Arc<Watch>,
         refuse_legacy: bool,
     ) -> Result<Self, InstallError> {
-        let mut events: Vec<usize> = Vec::with_capacity(2 * slots);
-        while events.len() < 2 * slots {
-            let mut event: CUevent = std::ptr::null_mut();
-            // SAFETY: the pointer is to a live handle; a context is current.
-            let status = unsafe { (driver.api().event_create)(&raw mut event, EVENT_DEFAULT) };
-            if let Err(status) = status.ok() {
-                for &event in &events {
-                    // SAFETY: made above, and never recorded.
-                    let _ = unsafe { (driver.api().event_destroy)(event as CUevent) };
-                }
-                return Err(InstallError::Events {
-                    asked: 2 * slots,
-                    made: events.len(),
-                    status,
-                });
-            }
-            events.push(event as usize);
-        }
+        // SAFETY: promised by the caller.
+        let events = unsafe { make_all(&driver, 2 * slots) }?;
         let pairs = events.chunks_exact(2).map(|pair| Pair {
             start: pair[0],
             end: pair[1],
         });
         Ok(Self {
             context,
+            context_id,
             pairs: pairs.collect(),
+            anchors,
             watch,
             refuse_legacy,
             pass: Bracket::none(),
@@ -120,7 +90,9 @@ impl CudaEvents {
         Self {
             driver: Arc::clone(&self.driver),
             context: self.context,
+            context_id: self.context_id,
             pairs: self.pairs.iter().take(pairs).copied().collect(),
+            anchors: Arc::clone(&self.anchors),
             watch,
             refuse_legacy: self.refuse_legacy,
             pass: Bracket::none(),
@@ -132,32 +104,33 @@ impl CudaEvents {
         self.pairs.len()
     }
 
-    /// Destroys the events.
+    /// Destroys the events; whether more may be destroyed.
     ///
     /// # Safety
     /// The context is live and current on this thread, and nobody uses the
     /// pool any more.
-    pub(super) unsafe fn destroy(&self) {
-        for pair in &self.pairs {
-            for event in [pair.start(), pair.end()] {
-                // SAFETY: made in `new`, and destroyed here only.
-                let _ = unsafe { (self.api().event_destroy)(event) };
-            }
-        }
+    pub(super) unsafe fn destroy(&self) -> bool {
+        let events = self.pairs.iter().flat_map(|pair| [pair.start, pair.end]);
+        // SAFETY: made in `new`, and destroyed here only, as the caller promised.
+        unsafe { destroy_all(&self.driver, events) }
     }
 
     pub(super) fn api(&self) -> &Api {
         self.driver.api()
     }
 
-    /// Whether an event may be recorded on `stream` now. One driver call.
+    pub(super) fn context(&self) -> u64 {
+        self.context
+    }
+
+    /// Whether an event may be recorded on `stream` now. One driver call; on a
+    /// default stream one more, and a push where [`entry`] says so.
     fn is_recordable(&self, stream: u64) -> bool {
         let refused = stream == FOREIGN || (self.refuse_legacy && LEGACY.contains(&stream));
         if refused || self.watch.is_silent() {
             return false;
         }
-        // A default stream is the current context's, which may not be ours.
-        if stream <= PER_THREAD && !self.is_current() {
+        if stream <= PER_THREAD && (!self.owns_default_streams() || self.watch.is_over()) {
             return false;
         }
         let mut capture = CAPTURE_STATUS_NONE;
@@ -169,11 +142,55 @@ impl CudaEvents {
         status.is_success() && capture == CAPTURE_STATUS_NONE
     }
 
-    fn is_current(&self) -> bool {
+    /// Whether a default stream, which is the current context's, is ours now.
+    fn owns_default_streams(&self) -> bool {
         let mut current: CUcontext = std::ptr::null_mut();
         // SAFETY: the pointer is to a live handle.
         let status = unsafe { (self.api().ctx_get_current)(&raw mut current) };
-        self.note(status) == Verdict::Done && current as u64 == self.context
+        self.note(status) == Verdict::Done
+            && (current as u64 == self.context || entry::push_own(self))
+    }
+
+    /// Makes the pool's context current on this thread; whether it is.
+    pub(super) fn push_context(&self) -> bool {
+        if self.watch.is_silent() {
+            return false;
+        }
+        match push(&self.driver, self.context) {
+            Ok(()) => true,
+            Err(status) => {
+                self.note(status);
+                false
+            }
+        }
+    }
+
+    /// Undoes [`push_context`](Self::push_context), but not where every call is
+    /// over.
+    pub(super) fn pop_context(&self) {
+        if self.watch.is_over() {
+            return;
+        }
+        if let Err(status) = pop(&self.driver) {
+            self.watch.quarantine(status);
+        }
+    }
+
+    /// The driver does not know a handle: the stream's, or those of our events,
+    /// if the context went under them. Then no other is tried.
+    #[cold]
+    fn look_at_context(&self) {
+        if self.context_id.is_none() || self.watch.is_over() {
+            return;
+        }
+        let is_gone = match context_id(&self.driver, self.context) {
+            Ok(id) => id != self.context_id,
+            Err(Status::ERROR_INVALID_CONTEXT) => true,
+            Err(status) => self.note(status) == Verdict::Quarantine,
+        };
+        if is_gone {
+            self.watch.quarantine(Status::ERROR_CONTEXT_IS_DESTROYED);
+        }
     }
 
     /// What a status means; quarantines where it must.
@@ -183,97 +200,6 @@ impl CudaEvents {
             self.watch.quarantine(status);
         }
         verdict
-    }
-
-    fn query(&self, pair: Pair) -> Status {
-        // SAFETY: an event of this pool; pools outlive their use.
-        unsafe { (self.api().event_query)(pair.end()) }
-    }
-
-    fn elapsed(&self, start: CUevent, end: CUevent) -> (Status, f32) {
-        let api = self.api();
-        let read = api.event_elapsed_time_v2.unwrap_or(api.event_elapsed_time);
-        let mut milliseconds = f32::NAN;
-        // SAFETY: events of this pool, and a pointer to a live float.
-        let status = unsafe { read(&raw mut milliseconds, start, end) };
-        (status, milliseconds)
-    }
-
-    /// Polls a span, unless the pass was halted, and looks how long that took.
-    fn read_timed(&self, slot: usize, first: bool) -> SpanPoll {
-        if self.watch.is_silent() {
-            return SpanPoll::Failed;
-        }
-        if self.pass.halted.load(Ordering::Relaxed) {
-            return SpanPoll::Pending;
-        }
-        let answer = self.read(slot, first);
-        let began = self.pass.since_ns.load(Ordering::Relaxed);
-        let (now, go_on) = self.watch.pace.polled(began);
-        self.pass.since_ns.store(now, Ordering::Relaxed);
-        if !go_on {
-            self.pass.halted.store(true, Ordering::Relaxed);
-        }
-        answer
-    }
-
-    /// Reads a span's time; `first` asks for its stream's errors before that.
-    fn read(&self, slot: usize, first: bool) -> SpanPoll {
-        let Some(&pair) = self.pairs.get(slot) else {
-            return SpanPoll::Failed;
-        };
-        if first {
-            let asked = self.note(self.query(pair));
-            if asked != Verdict::Done {
-                return self.unread(asked);
-            }
-        }
-        let (status, milliseconds) = self.elapsed(pair.start(), pair.end());
-        match self.note(status) {
-            Verdict::Done => match nanoseconds(milliseconds) {
-                Some(ns) => SpanPoll::Ready(ns),
-                None => {
-                    self.watch.invalid_times.add(1);
-                    SpanPoll::Failed
-                }
-            },
-            other => self.unread(other),
-        }
-    }
-
-    fn unread(&self, verdict: Verdict) -> SpanPoll {
-        match verdict {
-            Verdict::Wait => SpanPoll::Pending,
-            Verdict::BackOff => {
-                self.watch.pace.refuse();
-                self.pass.halted.store(true, Ordering::Relaxed);
-                SpanPoll::Pending
-            }
-            Verdict::Done | Verdict::Drop | Verdict::Quarantine => SpanPoll::Failed,
-        }
-    }
-
-    /// Puts the thread into `mode` and returns the one it had.
-    pub(super) fn exchange_mode(&self, mut mode: u32) -> Result<u32, Status> {
-        let api = self.api();
-        // SAFETY: the pointer is to a live integer.
-        let status = unsafe { (api.thread_exchange_stream_capture_mode)(&raw mut mode) };
-        status.ok().map(|()| mode)
-    }
-
-    /// Gives the thread back the mode that it had. It is the application's, so
-    /// this is done after a quarantine too, but not where every call is over.
-    pub(super) fn restore_mode(&self, outer: u32) {
-        if self.watch.is_over() {
-            return;
-        }
-        // Nothing that is documented lets the second try fail too.
-        let restored = self
-            .exchange_mode(outer)
-            .or_else(|_| self.exchange_mode(outer));
-        if let Err(status) = restored {
-            self.watch.quarantine(status);
-        }
     }
 }
 
@@ -286,21 +212,24 @@ impl EventOps for CudaEvents {
         };
         let event = match edge {
             Edge::Start if !self.watch.is_silent() => pair.start(),
-            Edge::End if self.is_recordable(stream) => pair.end(),
+            Edge::End if self.is_recordable(stream) && !self.watch.is_over() => pair.end(),
             Edge::Start | Edge::End => return false,
         };
         // SAFETY: an event of this pool, and the caller's live stream, which
         // does not capture.
         let status = unsafe { (self.api().event_record)(event, stream as CUstream) };
+        if status == Status::ERROR_INVALID_HANDLE {
+            self.look_at_context();
+        }
         self.note(status) == Verdict::Done
     }
 
     fn poll(&self, slot: usize) -> SpanPoll {
-        if !self.pass_begin() {
+        if !self.open_pass() {
             return SpanPoll::Pending;
         }
         let answer = self.read_timed(slot, true);
-        self.pass_end();
+        self.close_pass();
         answer
     }
 
@@ -308,39 +237,12 @@ impl EventOps for CudaEvents {
         self.is_recordable(stream)
     }
 
-    /// A query by a thread in its ordinary mode would invalidate a capture of
-    /// any thread; in the relaxed mode it is legal on all of them.
     fn pass_begin(&self) -> bool {
-        if self.watch.is_silent() {
-            // Polls make no call then, and give up what they are asked about.
-            return true;
-        }
-        let Some(now) = self.watch.pace.begin_pass() else {
-            return false;
-        };
-        match self.exchange_mode(CAPTURE_MODE_RELAXED) {
-            Ok(outer) => {
-                let pass = &self.pass;
-                pass.outer_mode.store(outer, Ordering::Relaxed);
-                pass.since_ns.store(now, Ordering::Relaxed);
-                pass.halted.store(false, Ordering::Relaxed);
-                true
-            }
-            Err(status) => {
-                if self.note(status) != Verdict::Quarantine {
-                    self.watch.pace.refuse();
-                }
-                false
-            }
-        }
+        self.open_pass()
     }
 
-    /// Also where a poll quarantined the recorder.
     fn pass_end(&self) {
-        let outer = self.pass.outer_mode.swap(NO_MODE, Ordering::Relaxed);
-        if outer != NO_MODE {
-            self.restore_mode(outer);
-        }
+        self.close_pass();
     }
 
     fn poll_first(&self, slot: usize) -> SpanPoll {
@@ -352,26 +254,57 @@ impl EventOps for CudaEvents {
     }
 
     fn gap(&self, prev: usize, slot: usize) -> Option<u64> {
-        if self.watch.is_silent() || self.pass.halted.load(Ordering::Relaxed) {
-            return None;
-        }
-        let (prev, next) = (self.pairs.get(prev)?, self.pairs.get(slot)?);
-        let (status, milliseconds) = self.elapsed(prev.end(), next.start());
-        let asked = self.note(status);
-        if asked != Verdict::Done {
-            let _ = self.unread(asked);
-            return None;
-        }
-        let gap = nanoseconds(milliseconds);
-        if gap.is_none() {
-            self.watch.invalid_times.add(1);
-        }
-        gap
+        self.read_gap(prev, slot)
+    }
+
+    fn place(&self, track: u32, slot: usize) -> Place {
+        self.read_place(track, slot)
     }
 }
 
-/// No bracket is open.
-const NO_MODE: u32 = u32::MAX;
+/// Makes events in the current context.
+///
+/// # Safety
+/// A live context of `driver` is current on this thread.
+pub(super) unsafe fn make_all(driver: &Driver, count: usize) -> Result<Vec<usize>, InstallError> {
+    let mut events: Vec<usize> = Vec::with_capacity(count);
+    while events.len() < count {
+        let mut event: CUevent = std::ptr::null_mut();
+        let status = unless_exiting(|| {
+            // SAFETY: the pointer is to a live handle; a context is current.
+            unsafe { (driver.api().event_create)(&raw mut event, EVENT_DEFAULT) }
+        });
+        if let Err(status) = status.ok() {
+            // SAFETY: made above, never recorded, and nobody has them.
+            let _ = unsafe { destroy_all(driver, events.iter().copied()) };
+            return Err(InstallError::Events {
+                asked: count,
+                made: events.len(),
+                status,
+            });
+        }
+        events.push(event as usize);
+    }
+    Ok(events)
+}
+
+/// Destroys events, up to the first status after which no call may follow: the
+/// rest are leaked then. Whether there was none.
+///
+/// # Safety
+/// They are live events of a context that is current, and nobody uses them.
+pub(super) unsafe fn destroy_all(
+    driver: &Driver,
+    mut events: impl Iterator<Item = usize>,
+) -> bool {
+    events.all(|event| {
+        let status = unless_exiting(|| {
+            // SAFETY: promised by the caller.
+            unsafe { (driver.api().event_destroy)(event as CUevent) }
+        });
+        verdict(status) != Verdict::Quarantine
+    })
+}
 
 impl fmt::Debug for CudaEvents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -10,13 +10,11 @@
 use super::events::CudaEvents;
 use super::health::Watch;
 use super::pace::Pace;
+use super::process::unless_exiting;
 use metrale_gpu_sys::cuda::{CAPTURE_MODE_RELAXED, CUstream, STREAM_NON_BLOCKING};
 use metrale_telemetry::Floor;
 use metrale_telemetry::clock::Clock;
-use metrale_telemetry::kernel::{
-    EventOps, Gaps, Landed, SpanKey, SpanPoll, SpanRing, SpanSink, SpanTag,
-};
-use std::cell::{Cell, RefCell};
+use metrale_telemetry::kernel::{EventOps, Harvested, SpanKey, SpanPoll, SpanRing, SpanTag};
 use std::sync::Arc;
 
 /// Empty spans; fewer where the pool is smaller.
@@ -30,12 +28,10 @@ const MOST_NS: u64 = 50_000_000;
 /// Measures over `pool`, whose context is current. Where a call fails nothing
 /// is known; one that stops a recorder stops the pool's.
 pub(super) fn measure(pool: &CudaEvents, clock: Clock) -> Floor {
-    let watch = Arc::new(Watch::new(Pace::new(clock, 0)));
+    let watch = Arc::new(Watch::new(Pace::new(clock, 0, u64::MAX)));
     let events = pool.lend(PAIRS, Arc::clone(&watch));
     let slots = events.len();
-    let ring = SpanRing::builder(events, slots)
-        .gaps(Gaps::EverySpan)
-        .build();
+    let ring = SpanRing::builder(events, slots).gaps().build();
     let floor = on_own_stream(&ring, clock);
     if let Some(status) = watch.cause() {
         pool.watch.quarantine(status);
@@ -66,8 +62,10 @@ fn on_own_stream(ring: &SpanRing<CudaEvents>, clock: Clock) -> Option<Floor> {
 
 fn create(events: &CudaEvents) -> Option<CUstream> {
     let mut stream: CUstream = std::ptr::null_mut();
-    // SAFETY: the pointer is to a live handle; a context is current.
-    let status = unsafe { (events.api().stream_create)(&raw mut stream, STREAM_NON_BLOCKING) };
+    let status = unless_exiting(|| {
+        // SAFETY: the pointer is to a live handle; a context is current.
+        unsafe { (events.api().stream_create)(&raw mut stream, STREAM_NON_BLOCKING) }
+    });
     events.note(status);
     // NULL would be the application's default stream.
     (status.is_success() && !stream.is_null()).then_some(stream)
@@ -88,16 +86,16 @@ fn destroy(events: &CudaEvents, stream: CUstream) -> bool {
 /// `None` where a call failed.
 fn empty_spans(ring: &SpanRing<CudaEvents>, stream: CUstream, clock: Clock) -> Option<Floor> {
     let (events, stream) = (ring.ops(), stream as u64);
-    let readings = Readings::default();
-    let is_well = || !readings.failed.get() && events.watch.pace.refused.get() == 0;
+    let is_well = || ring.ledger().failed == 0 && events.watch.pace.refused.get() == 0;
     let began_ns = clock();
     let has_time = || clock().saturating_sub(began_ns) < MOST_NS;
     let (mut begin, mut end, mut poll) = (Vec::new(), Vec::new(), Vec::new());
     while begin.len() < ring.slots() && has_time() {
         let at_begin = clock();
-        let token = ring.begin_into(SpanKey::Lane(0), SpanTag::default(), stream, &readings)?;
+        let begun = ring.begin_tagged(SpanKey::Lane(0), SpanTag::default(), stream);
+        let token = begun.ok()?;
         let at_end = clock();
-        ring.end_into(token, stream, &readings);
+        ring.end_span(token, stream).ok()?;
         let at_poll = clock();
         begin.push(at_end.saturating_sub(at_begin));
         end.push(at_poll.saturating_sub(at_end));
@@ -113,10 +111,15 @@ fn empty_spans(ring: &SpanRing<CudaEvents>, stream: CUstream, clock: Clock) -> O
             poll.push(clock().saturating_sub(at_poll));
         }
     }
+    let mut pairs_ns = Vec::new();
     let (mut polls, mut landed, mut took_ns) = (begin.len(), 0, 0);
     while landed < begin.len() && polls < MOST_POLLS && has_time() {
         let at_harvest = clock();
-        let now_landed = ring.harvest_into(&readings);
+        let now_landed = ring.harvest_with(|span| {
+            if let Harvested::Landed(span) = span {
+                pairs_ns.push(span.ns);
+            }
+        });
         if !is_well() {
             return None;
         }
@@ -127,31 +130,12 @@ fn empty_spans(ring: &SpanRing<CudaEvents>, stream: CUstream, clock: Clock) -> O
         polls += 1;
     }
     Some(Floor {
-        pair_ns: median(readings.pairs_ns.into_inner()),
+        pair_ns: median(pairs_ns),
         begin_ns: median(begin),
         end_ns: median(end),
         harvest_ns: took_ns.checked_div(landed as u64),
         poll_ns: median(poll),
     })
-}
-
-/// The sink of the empty spans.
-#[derive(Default)]
-struct Readings {
-    pairs_ns: RefCell<Vec<u64>>,
-    failed: Cell<bool>,
-}
-
-impl SpanSink for Readings {
-    fn landed(&self, span: Landed) {
-        self.pairs_ns.borrow_mut().push(span.ns);
-    }
-    fn dropped(&self) {
-        self.failed.set(true);
-    }
-    fn failed(&self) {
-        self.failed.set(true);
-    }
 }
 
 /// The upper one of two in the middle.

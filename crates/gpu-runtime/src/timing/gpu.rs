@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which GPU a context is on, as its maker's tools name it.
 
+use super::process::unless_exiting;
 use metrale_gpu_sys::cuda::{CUdevice, CUuuid, Driver, Status};
 use std::ffi::{CStr, c_char, c_int};
 
@@ -29,8 +30,10 @@ pub(super) fn of_current_context(driver: &Driver) -> Gpu {
 
 fn device(driver: &Driver) -> Option<CUdevice> {
     let mut device: CUdevice = 0;
-    // SAFETY: the pointer is to a live integer.
-    let status = unsafe { (driver.api().ctx_get_device)(&raw mut device) };
+    let status = unless_exiting(|| {
+        // SAFETY: the pointer is to a live integer.
+        unsafe { (driver.api().ctx_get_device)(&raw mut device) }
+    });
     status.is_success().then_some(device)
 }
 
@@ -40,8 +43,10 @@ fn id(driver: &Driver, device: CUdevice) -> Option<String> {
     let api = driver.api();
     let ask = |call: unsafe extern "C" fn(*mut CUuuid, CUdevice) -> Status| {
         let mut uuid = CUuuid::default();
-        // SAFETY: the pointer is to a live UUID; the device is the context's.
-        let status = unsafe { call(&raw mut uuid, device) };
+        let status = unless_exiting(|| {
+            // SAFETY: the pointer is to a live UUID; the device is the context's.
+            unsafe { call(&raw mut uuid, device) }
+        });
         status.is_success().then_some(uuid)
     };
     let whole = ask(api.device_get_uuid);
@@ -69,8 +74,10 @@ fn name(driver: &Driver, device: CUdevice) -> Option<String> {
     let mut bytes = [0u8; 256];
     let room = c_int::try_from(bytes.len()).ok()?;
     let start = bytes.as_mut_ptr().cast::<c_char>();
-    // SAFETY: the pointer is to so many live bytes; the device is the context's.
-    let status = unsafe { (driver.api().device_get_name)(start, room, device) };
+    let status = unless_exiting(|| {
+        // SAFETY: the pointer is to so many live bytes; the device is the context's.
+        unsafe { (driver.api().device_get_name)(start, room, device) }
+    });
     status.ok().ok()?;
     let name = CStr::from_bytes_until_nul(&bytes).ok()?.to_string_lossy();
     (!name.is_empty()).then(|| name.into_owned())

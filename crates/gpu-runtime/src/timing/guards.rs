@@ -7,9 +7,9 @@
 
 use super::handles::{GraphRef, KernelRef, StreamRef};
 use super::ranges::OpenRange;
-use super::recorder::{KERNEL, Shared, tag};
+use super::recorder::{KERNEL, Shared};
 use metrale_telemetry::Step;
-use metrale_telemetry::kernel::{SpanKey, SpanTag, SpanToken};
+use metrale_telemetry::kernel::{SpanKey, SpanToken};
 use std::cell::Cell;
 use std::marker::PhantomData;
 
@@ -39,7 +39,7 @@ impl<'r> StepGuard<'r> {
         Self {
             shared,
             step,
-            began_ns: step.number.map(|_| shared.telemetry.now_ns()),
+            began_ns: step.number().map(|_| shared.telemetry.now_ns()),
             _range: OpenRange::step(step),
             not_send: PhantomData,
         }
@@ -47,14 +47,20 @@ impl<'r> StepGuard<'r> {
 
     /// Whether all of the step's kernels are timed.
     #[must_use]
-    pub fn armed(&self) -> bool {
-        self.step.armed
+    pub fn is_armed(&self) -> bool {
+        self.step.is_armed()
     }
 
     /// How many steps came before; `None` at level `Off`.
     #[must_use]
     pub fn number(&self) -> Option<u64> {
-        self.step.number
+        self.step.number()
+    }
+
+    /// The step, for the functions that take one.
+    #[must_use]
+    pub fn step(&self) -> Step {
+        self.step
     }
 
     /// Begins a lane, by its index in
@@ -62,17 +68,16 @@ impl<'r> StepGuard<'r> {
     /// until the guard goes.
     pub fn lane<'a>(&'a self, lane: usize, stream: impl Into<StreamRef<'a>>) -> LaneGuard<'a> {
         let stream = stream.into();
-        let tag = tag(self.step, lane);
         let range = OpenRange::lane(self.step, lane);
-        let token = self.shared.begin(SpanKey::Lane(lane), tag, stream);
+        let token = self.shared.begin_lane(self.step, lane, stream);
         LaneGuard {
             shared: self.shared,
             // The span's own begin is no part of the lane.
-            began_ns: self.step.number.map(|_| self.shared.telemetry.now_ns()),
-            spread: self.step.number.is_some() && self.shared.telemetry.spreads(),
+            began_ns: self.step.number().map(|_| self.shared.telemetry.now_ns()),
+            spread: self.step.number().is_some() && self.shared.telemetry.spreads(),
             launches: Cell::new(0),
             graphs: Cell::new(0),
-            tag,
+            step: self.step,
             lane,
             stream,
             token,
@@ -85,6 +90,7 @@ impl<'r> StepGuard<'r> {
 impl Drop for StepGuard<'_> {
     #[inline]
     fn drop(&mut self) {
+        self.shared.end_step(self.step);
         if let Some(took_ns) = self.shared.since(self.began_ns) {
             self.shared.telemetry.host().step_wall.observe(took_ns);
         }
@@ -109,7 +115,7 @@ pub struct LaneGuard<'a> {
     /// Launches so far: counted here, so that each costs no atomic write.
     launches: Cell<u64>,
     graphs: Cell<u64>,
-    tag: SpanTag,
+    step: Step,
     lane: usize,
     stream: StreamRef<'a>,
     token: Option<SpanToken>,
@@ -121,8 +127,8 @@ pub struct LaneGuard<'a> {
 impl<'a> LaneGuard<'a> {
     /// Whether all of the lane's kernels are timed.
     #[must_use]
-    pub fn armed(&self) -> bool {
-        self.tag.armed
+    pub fn is_armed(&self) -> bool {
+        self.step.is_armed()
     }
 
     /// Begins a launch of `kernel` on the lane's stream. On a step that is not
@@ -161,9 +167,10 @@ impl<'a> LaneGuard<'a> {
             &self.launches
         };
         count.set(count.get() + 1);
-        let is_timed = self.tag.armed || (self.spread && self.shared.telemetry.samples_launch());
+        let is_timed = self.step.is_armed() || (self.spread && self.shared.telemetry.sample_launch());
         let token = if is_timed {
-            self.shared.begin_launch(kernel, self.tag, stream)
+            self.shared
+                .begin_launch(kernel, self.step, self.lane, stream)
         } else {
             None
         };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Streams, functions and graphs, as cudarc's objects or as raw handles.
 
+use super::entry::PER_THREAD;
 use std::marker::PhantomData;
 
 /// A stream that lives for `'a`. The driver dereferences stream handles, so a
@@ -32,7 +33,8 @@ impl StreamRef<'_> {
 
     /// As [`from_raw`](Self::from_raw), of the raw `CUcontext` `context`. A
     /// recorder of another context refuses it without asking the driver, which
-    /// otherwise has to.
+    /// otherwise has to; the recorder of this one times a default stream (0, 1,
+    /// 2) whatever context is current.
     ///
     /// # Safety
     /// As for [`from_raw`](Self::from_raw), and the stream is of that context.
@@ -43,6 +45,12 @@ impl StreamRef<'_> {
             context,
             lives: PhantomData,
         }
+    }
+
+    /// Whether this is a default stream that is known to be of `context`.
+    #[inline]
+    pub(super) const fn is_default_of(self, context: u64) -> bool {
+        self.handle <= PER_THREAD && self.context == context
     }
 
     /// The handle for a recorder of `context`; [`FOREIGN`] if the stream is

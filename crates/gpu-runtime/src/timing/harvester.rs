@@ -2,6 +2,7 @@
 //! The recorder's own thread, which harvests so that serving threads need not:
 //! a poll can block inside the driver.
 
+use super::polls::this_thread_is_own;
 use super::recorder::Shared;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,6 +50,7 @@ impl Harvester {
         let thread = std::thread::Builder::new()
             .name("metrale-harvest".into())
             .spawn(move || {
+                this_thread_is_own();
                 if let Some(_busy) = shared.watch.busy() {
                     shared.enter_context();
                 }

@@ -35,16 +35,16 @@ pub struct Health {
 impl From<Health> for RecorderHealth {
     fn from(health: Health) -> Self {
         let interval = health.harvest_interval.as_nanos();
-        Self {
-            quarantined: health.quarantined.map(|status| status.0),
-            polls_refused: health.polls_refused,
-            slow_polls: health.slow_polls,
-            polling_stops: health.polling_stops,
-            harvests_skipped: health.harvests_skipped,
-            harvest_interval_ns: u64::try_from(interval).unwrap_or(u64::MAX),
-            invalid_times: health.invalid_times,
-            names_lost: health.names_lost,
-        }
+        let mut record = Self::default();
+        record.quarantined = health.quarantined.map(|status| status.0);
+        record.polls_refused = health.polls_refused;
+        record.slow_polls = health.slow_polls;
+        record.polling_stops = health.polling_stops;
+        record.harvests_skipped = health.harvests_skipped;
+        record.harvest_interval_ns = u64::try_from(interval).unwrap_or(u64::MAX);
+        record.invalid_times = health.invalid_times;
+        record.names_lost = health.names_lost;
+        record
     }
 }
 
@@ -56,6 +56,8 @@ pub(super) struct Watch {
     closed: AtomicBool,
     born: u32,
     pub(super) pace: Pace,
+    /// A poll was refused because its thread had no current context.
+    pub(super) lacks_context: AtomicBool,
     pub(super) invalid_times: Counter,
 }
 
@@ -66,6 +68,7 @@ impl Watch {
             closed: AtomicBool::new(false),
             born: process::generation(),
             pace,
+            lacks_context: AtomicBool::new(false),
             invalid_times: Counter::new(),
         }
     }
@@ -103,8 +106,8 @@ impl Watch {
         process::is_over(self.born)
     }
 
-    /// Held by a thread of ours while it may call the driver; `None` where it
-    /// may not.
+    /// Held by a thread while it may call the driver for us; `None` where it may
+    /// not.
     pub(super) fn busy(&self) -> Option<process::Busy> {
         process::busy(self.born)
     }

@@ -11,7 +11,7 @@ use super::recorder::Recorder;
 use metrale_telemetry::Step;
 use metrale_telemetry::kernel::{LANES, SpanToken};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 struct Installed {
     recorder: Recorder,
@@ -20,9 +20,8 @@ struct Installed {
     open: [AtomicU64; LANES.len()],
     /// The lane begun last; `NO_LANE` before the first.
     lane: AtomicUsize,
-    armed: AtomicBool,
-    /// The step's number; `NEVER` where there is none.
-    number: AtomicU64,
+    /// The step, as [`Step::to_words`] has it.
+    step: [AtomicU64; 2],
     /// Host time of each lane's begin, while it is open, of the step's begin
     /// and of the end of its last lane so far; `NEVER` where not measured.
     lane_began_ns: [AtomicU64; LANES.len()],
@@ -54,8 +53,7 @@ pub fn install(recorder: Recorder) -> Result<(), AlreadyInstalled> {
         recorder,
         open: [const { AtomicU64::new(0) }; LANES.len()],
         lane: AtomicUsize::new(NO_LANE),
-        armed: AtomicBool::new(false),
-        number: AtomicU64::new(NEVER),
+        step: Step::UNMEASURED.to_words().map(AtomicU64::new),
         lane_began_ns: [const { AtomicU64::new(NEVER) }; LANES.len()],
         step_began_ns: AtomicU64::new(NEVER),
         step_ended_ns: AtomicU64::new(NEVER),
@@ -76,10 +74,8 @@ pub fn installed() -> Option<&'static Recorder> {
 
 impl Installed {
     fn step(&self) -> Step {
-        Step {
-            number: Some(self.number.load(Ordering::Relaxed)).filter(|it| *it != NEVER),
-            armed: self.armed.load(Ordering::Relaxed),
-        }
+        let words = self.step.each_ref();
+        Step::from_words(words.map(|word| word.load(Ordering::Relaxed)))
     }
 
     /// Counts the wall time of the step before, and begins one at `now_ns`.
@@ -92,9 +88,10 @@ impl Installed {
             telemetry.host().step_wall.observe(took_ns);
         }
         let step = telemetry.step_begin();
-        self.armed.store(step.armed, Ordering::Relaxed);
-        let number = step.number.unwrap_or(NEVER);
-        self.number.store(number, Ordering::Relaxed);
+        self.recorder.end_step(self.step());
+        for (word, value) in self.step.iter().zip(step.to_words()) {
+            word.store(value, Ordering::Relaxed);
+        }
     }
 
     /// Counts the wall time of a lane that ends.
@@ -131,13 +128,17 @@ pub fn lane_begin<'a>(lane: usize, stream: impl Into<StreamRef<'a>>) {
     let Some(installed) = INSTALLED.get() else {
         return;
     };
-    let (Some(open), Some(began)) = (installed.open.get(lane), installed.lane_began_ns.get(lane))
-    else {
-        return;
-    };
     if installed.recorder.shared.is_off() {
         return;
     }
+    let (Some(open), Some(began)) = (installed.open.get(lane), installed.lane_began_ns.get(lane))
+    else {
+        // Refused, and counted, as by any other way to begin a lane.
+        let _ = installed
+            .recorder
+            .begin_lane(installed.step(), lane, stream);
+        return;
+    };
     installed.give_up(open.swap(0, Ordering::Relaxed));
 
     let now_ns = installed.recorder.telemetry().now_ns();

@@ -2,6 +2,7 @@
 //! How a recorder is made: the configuration is checked, the events are made
 //! in the context, and what was made is taken back where something fails.
 
+use super::anchors::Anchors;
 use super::config::RecorderConfig;
 use super::error::InstallError;
 use super::events::CudaEvents;
@@ -10,13 +11,15 @@ use super::harvester::{DEFAULT_INTERVAL, Harvest, Harvester};
 use super::health::Watch;
 use super::names::Names;
 use super::pace::Pace;
+use super::process::{self, Busy};
 use super::recorder::{Recorder, Shared};
 use super::{floor, gpu};
-use metrale_gpu_sys::cuda::{CUcontext, Driver};
+use metrale_gpu_sys::cuda::{CUcontext, Driver, Status};
 use metrale_telemetry::Telemetry;
-use metrale_telemetry::kernel::{Gaps, SpanRing};
+use metrale_telemetry::kernel::SpanRing;
 use metrale_telemetry::snapshot::Source;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 /// A recorder whose configuration is checked.
 pub(super) struct Making {
@@ -24,18 +27,28 @@ pub(super) struct Making {
     context: u64,
     telemetry: &'static Telemetry,
     config: RecorderConfig,
+    /// Until it is made.
+    _busy: Busy,
     #[cfg(feature = "cudarc")]
     pub(super) owner: Option<Arc<cudarc::driver::CudaContext>>,
 }
 
+/// The process exits.
+pub(super) const OVER: InstallError = InstallError::Context {
+    status: Status::ERROR_DEINITIALIZED,
+};
+
 /// What is made, and found, while the context is current.
 struct Made {
     watch: Arc<Watch>,
+    anchors: Arc<Anchors>,
     lanes: CudaEvents,
     kernels: CudaEvents,
     context_id: Option<u64>,
     gpu: Gpu,
 }
+
+type Pools = (Arc<Watch>, Arc<Anchors>, CudaEvents, CudaEvents);
 
 impl Making {
     pub(super) fn new(
@@ -53,12 +66,17 @@ impl Making {
                 return Err(InstallError::Slots { ring, asked });
             }
         }
+        let busy = process::busy_now().ok_or(OVER)?;
         driver.device_count()?;
+        // The driver is initialised: its handlers are registered, and ours come
+        // after them.
+        process::generation();
         Ok(Self {
             driver,
             context,
             telemetry,
             config,
+            _busy: busy,
             #[cfg(feature = "cudarc")]
             owner: None,
         })
@@ -67,12 +85,13 @@ impl Making {
     /// # Safety
     /// The context is live, and stays so until the recorder is closed.
     pub(super) unsafe fn finish(mut self) -> Result<Recorder, InstallError> {
-        push(&self.driver, self.context)?;
+        push(&self.driver, self.context).map_err(|status| InstallError::Context { status })?;
         // SAFETY: the context is live, and was just made current.
         let made = unsafe { self.in_context() };
-        pop(&self.driver);
+        let _ = pop(&self.driver);
         let Made {
             watch,
+            anchors,
             lanes,
             kernels,
             context_id,
@@ -96,15 +115,15 @@ impl Making {
             context,
             context_id,
             watch,
-            lanes: ring(lanes, config.lane_slots).gaps(Gaps::EverySpan).build(),
-            kernels: ring(kernels, config.kernel_slots)
-                .gaps(Gaps::WithinStep)
-                .build(),
+            anchors,
+            lanes: ring(lanes, config.lane_slots).gaps().build(),
+            kernels: ring(kernels, config.kernel_slots).build(),
+            fold: Mutex::default(),
             names: Names::new(),
             label: config.label,
             gpu,
             #[cfg(feature = "cudarc")]
-            _owner: self.owner,
+            owner: self.owner,
         });
         let source: Weak<dyn Source> = Arc::<Shared>::downgrade(&shared);
         telemetry.attach(source);
@@ -127,9 +146,9 @@ impl Making {
     /// # Safety
     /// The context is live and current on this thread.
     unsafe fn in_context(&mut self) -> Result<Made, InstallError> {
+        let context_id = context_id(&self.driver, self.context).unwrap_or(None);
         // SAFETY: promised by the caller.
-        let (watch, lanes, kernels) = unsafe { self.pools() }?;
-        let context_id = context_id(&self.driver, self.context);
+        let (watch, anchors, lanes, kernels) = unsafe { self.pools(context_id) }?;
         let mut gpu = gpu::of_current_context(&self.driver);
         if let Some(given) = self.config.gpu.take() {
             gpu.id = given;
@@ -142,6 +161,7 @@ impl Making {
         }
         Ok(Made {
             watch,
+            anchors,
             lanes,
             kernels,
             context_id,
@@ -151,25 +171,42 @@ impl Making {
 
     /// # Safety
     /// The context is live and current on this thread.
-    unsafe fn pools(&self) -> Result<(Arc<Watch>, CudaEvents, CudaEvents), InstallError> {
+    unsafe fn pools(&self, id: Option<u64>) -> Result<Pools, InstallError> {
         let interval = match self.config.harvest {
             Harvest::OwnThread(interval) => interval,
             Harvest::Explicit => DEFAULT_INTERVAL,
         };
-        let full_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
-        let watch = Arc::new(Watch::new(Pace::new(self.config.clock, full_ns)));
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let (full_ns, budget_ns) = (ns(interval), ns(self.config.harvest_budget));
+        let pace = Pace::new(self.config.clock, full_ns, budget_ns);
+        let watch = Arc::new(Watch::new(pace));
         let refuse_legacy = self.config.refuse_legacy_streams;
+        // SAFETY: promised by the caller.
+        let anchors = Arc::new(unsafe { Anchors::new(Arc::clone(&self.driver)) }?);
         let pool = |slots| {
             let (driver, watch) = (Arc::clone(&self.driver), Arc::clone(&watch));
+            let anchors = Arc::clone(&anchors);
+            let of = (self.context, id);
             // SAFETY: promised by the caller.
-            unsafe { CudaEvents::new(driver, self.context, slots, watch, refuse_legacy) }
+            unsafe { CudaEvents::new(driver, of, slots, anchors, watch, refuse_legacy) }
         };
-        let lanes = pool(self.config.lane_slots)?;
+        let lanes = match pool(self.config.lane_slots) {
+            Ok(lanes) => lanes,
+            Err(error) => {
+                // SAFETY: the context is current, and nobody has them yet.
+                let _ = unsafe { anchors.destroy() };
+                return Err(error);
+            }
+        };
         match pool(self.config.kernel_slots) {
-            Ok(kernels) => Ok((watch, lanes, kernels)),
+            Ok(kernels) => Ok((watch, anchors, lanes, kernels)),
             Err(error) => {
                 // SAFETY: the context is current, and nobody has the pool yet.
-                unsafe { lanes.destroy() };
+                let go_on = unsafe { lanes.destroy() };
+                if go_on {
+                    // SAFETY: the same.
+                    let _ = unsafe { anchors.destroy() };
+                }
                 Err(error)
             }
         }
@@ -177,35 +214,45 @@ impl Making {
 }
 
 /// Makes the recorder's context current on this thread.
-pub(super) fn push(driver: &Driver, context: u64) -> Result<(), InstallError> {
-    // SAFETY: the context is live: its owner is kept, or the maker of a raw
-    // recorder promised it.
-    let status = unsafe { (driver.api().ctx_push_current)(context as CUcontext) };
-    status
-        .ok()
-        .map_err(|status| InstallError::Context { status })
+pub(super) fn push(driver: &Driver, context: u64) -> Result<(), Status> {
+    let status = process::unless_exiting(|| {
+        // SAFETY: the context is live: its owner is kept, or the maker of a raw
+        // recorder promised it.
+        unsafe { (driver.api().ctx_push_current)(context as CUcontext) }
+    });
+    status.ok()
 }
 
 /// The context's number, unique for the life of the process; `None` where the
-/// driver cannot tell. A context that was reset may come back under its old
+/// driver has none. A context that was reset may come back under its old
 /// handle, but never under its old number.
-pub(super) fn context_id(driver: &Driver, context: u64) -> Option<u64> {
-    let get_id = driver.api().ctx_get_id?;
+pub(super) fn context_id(driver: &Driver, context: u64) -> Result<Option<u64>, Status> {
+    let Some(get_id) = driver.api().ctx_get_id else {
+        return Ok(None);
+    };
     let mut id = 0;
-    // SAFETY: a live context, as for `push`, and a pointer to a live integer.
-    let status = unsafe { get_id(context as CUcontext, &raw mut id) };
-    status.is_success().then_some(id)
+    let status = process::unless_exiting(|| {
+        // SAFETY: a live context, as for `push`, and a pointer to a live integer.
+        unsafe { get_id(context as CUcontext, &raw mut id) }
+    });
+    status.ok().map(|()| Some(id))
 }
 
 /// Undoes [`push`]. A driver that answers with an error and gives no context
 /// popped none: it is asked once more, as the thread is the application's.
-pub(super) fn pop(driver: &Driver) {
-    for _ in 0..2 {
+/// An error: the context is still current.
+pub(super) fn pop(driver: &Driver) -> Result<(), Status> {
+    let try_once = || {
         let mut context: CUcontext = std::ptr::null_mut();
-        // SAFETY: the pointer is to a live handle.
-        let status = unsafe { (driver.api().ctx_pop_current)(&raw mut context) };
-        if status.is_success() || !context.is_null() {
-            return;
+        let status = process::unless_exiting(|| {
+            // SAFETY: the pointer is to a live handle.
+            unsafe { (driver.api().ctx_pop_current)(&raw mut context) }
+        });
+        if context.is_null() {
+            status.ok()
+        } else {
+            Ok(())
         }
-    }
+    };
+    try_once().or_else(|_| try_once())
 }

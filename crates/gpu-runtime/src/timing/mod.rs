@@ -5,9 +5,11 @@
 //! A recorder belongs to one context. A process with several GPUs has one for
 //! each, with a label of its own.
 
+mod anchors;
 mod config;
 mod demangle;
 mod elapsed;
+mod entry;
 mod error;
 mod events;
 mod floor;
@@ -22,6 +24,7 @@ mod making;
 mod names;
 mod naming;
 mod pace;
+mod polls;
 mod process;
 mod ranges;
 mod recorder;

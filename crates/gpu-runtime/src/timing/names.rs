@@ -11,10 +11,12 @@
 //!    whole mangled one, of any length.
 //! 4. A function met before costs a look-up without a lock. The lock is taken
 //!    when a function is met, named or forgotten, and by readers; never during
-//!    a driver call.
+//!    a driver call, and never in a forked child, where it may be held for ever:
+//!    there is nothing to look up there, and nothing is remembered.
 //! 5. All is bounded; what finds no room is counted.
 
 use super::handles::KernelRef;
+use super::process;
 use metrale_telemetry::instrument::Counter;
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -41,6 +43,8 @@ fn new_row() -> u64 {
 
 /// See the module.
 pub(super) struct Names {
+    /// The generation that they belong to.
+    born: u32,
     places: Box<[Place]>,
     is_full: AtomicBool,
     lost: Counter,
@@ -89,6 +93,7 @@ pub(super) enum Known {
 impl Names {
     pub(super) fn new() -> Self {
         Self {
+            born: process::generation(),
             places: (0..PLACES).map(|_| Place::default()).collect(),
             is_full: AtomicBool::new(false),
             lost: Counter::new(),
@@ -136,7 +141,9 @@ impl Names {
             Known::Driver(name) => (name.map(|name| text(&name)), false, true),
             Known::Application(name) => (Some(name), true, true),
         };
-        let mut book = self.lock();
+        let Some(mut book) = self.lock() else {
+            return func;
+        };
         let Some((place, is_met)) = self.probe(func, Ordering::Relaxed) else {
             return func;
         };
@@ -188,7 +195,9 @@ impl Names {
 
     /// The next function of that handle is another one.
     pub(super) fn forget(&self, func: u64) {
-        let mut book = self.lock();
+        let Some(mut book) = self.lock() else {
+            return;
+        };
         let Some((place, true)) = self.probe(func, Ordering::Relaxed) else {
             return;
         };
@@ -199,9 +208,12 @@ impl Names {
         }
     }
 
-    /// The row of a graph; 0 where there is no room for its name.
+    /// The row of a graph; 0 where there is no room for its name, and in a
+    /// forked child.
     pub(super) fn graph(&self, name: &str) -> u64 {
-        let mut book = self.lock();
+        let Some(mut book) = self.lock() else {
+            return 0;
+        };
         if let Some(&row) = book.graphs.get(name) {
             return row;
         }
@@ -219,7 +231,7 @@ impl Names {
 
     /// What a row is called.
     pub(super) fn of_row(&self, row: u64) -> Option<Name> {
-        self.lock().names.get(&row).cloned()
+        self.lock()?.names.get(&row).cloned()
     }
 
     /// Names that found no room.
@@ -227,9 +239,13 @@ impl Names {
         self.lost.get()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Book> {
+    /// `None` in a forked child.
+    fn lock(&self) -> Option<MutexGuard<'_, Book>> {
+        if process::is_child(self.born) {
+            return None;
+        }
         // Every critical section leaves a book that can be read.
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        Some(self.book.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

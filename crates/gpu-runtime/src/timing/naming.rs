@@ -2,9 +2,11 @@
 //! The recorder's side of names: kernels are met at their first armed launch,
 //! named and forgotten by the application, and listed with their names.
 
+use super::entry::Entry;
 use super::events::CudaEvents;
 use super::handles::{FuncRef, GraphRef, KernelRef, StreamRef};
 use super::names::{Known, Name};
+use super::process::unless_exiting;
 use super::recorder::{Recorder, Shared};
 use super::verdict::Verdict;
 use metrale_gpu_sys::cuda::{CAPTURE_MODE_RELAXED, CUfunction, Status};
@@ -91,6 +93,7 @@ impl Shared {
             return Some(self.names.meet(func, Known::Nothing));
         }
         let ops = self.kernels.ops();
+        let _entry = Entry::of(stream, ops);
         if !ops.admits(stream.handle_in(self.context)) {
             self.kernels.refuse();
             return None;
@@ -111,9 +114,9 @@ impl CudaEvents {
         let Some(func_get_name) = self.api().func_get_name else {
             return Known::Driver(None);
         };
-        if self.watch.is_silent() {
+        let Some(_busy) = self.watch.busy().filter(|_| !self.watch.is_silent()) else {
             return Known::Nothing;
-        }
+        };
         // Nothing says that the call is safe beside a capture; in the relaxed
         // mode nothing forbids it.
         let outer = match self.exchange_mode(CAPTURE_MODE_RELAXED) {
@@ -124,8 +127,10 @@ impl CudaEvents {
             }
         };
         let mut name = std::ptr::null();
-        // SAFETY: promised by the caller; the pointer is to a live pointer.
-        let status = unsafe { func_get_name(&raw mut name, function as CUfunction) };
+        let status = unless_exiting(|| {
+            // SAFETY: promised by the caller; the pointer is to a live pointer.
+            unsafe { func_get_name(&raw mut name, function as CUfunction) }
+        });
         let known = match status {
             Status::SUCCESS if !name.is_null() => {
                 // SAFETY: the driver gave a C string that is good while the

@@ -35,6 +35,8 @@ pub(super) struct Pace {
     clock: Clock,
     /// The time between rounds at the full rate.
     full_ns: u64,
+    /// How long a pass on a thread of the application polls.
+    budget_ns: u64,
     /// The least time between rounds; 0 at the full rate, where the clock need
     /// not be asked.
     interval_ns: AtomicU64,
@@ -59,10 +61,11 @@ pub(super) struct Round {
 }
 
 impl Pace {
-    pub(super) fn new(clock: Clock, full_ns: u64) -> Self {
+    pub(super) fn new(clock: Clock, full_ns: u64, budget_ns: u64) -> Self {
         Self {
             clock,
             full_ns,
+            budget_ns,
             interval_ns: AtomicU64::new(0),
             next_round_ns: AtomicU64::new(0),
             stopped_until_ns: AtomicU64::new(0),
@@ -80,6 +83,11 @@ impl Pace {
     /// The clock, ns.
     pub(super) fn now(&self) -> u64 {
         (self.clock)()
+    }
+
+    /// How long a pass on a thread of the application polls, ns.
+    pub(super) fn budget_ns(&self) -> u64 {
+        self.budget_ns
     }
 
     /// The least time between two rounds now, ns; 0 at the full rate.

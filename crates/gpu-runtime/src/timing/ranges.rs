@@ -39,13 +39,13 @@ mod imp {
     impl OpenRange {
         /// The range of a step, with the step's number.
         pub(in super::super) fn step(step: Step) -> Option<Self> {
-            Some(Self::push(c"step", Some(step.number?), step.armed))
+            Some(Self::push(c"step", Some(step.number()?), step.is_armed()))
         }
 
         /// The range of a lane of a step; none for a lane that does not exist.
         pub(in super::super) fn lane(step: Step, lane: usize) -> Option<Self> {
-            step.number?;
-            Some(Self::push(LANE_NAMES.get(lane)?, None, step.armed))
+            step.number()?;
+            Some(Self::push(LANE_NAMES.get(lane)?, None, step.is_armed()))
         }
 
         fn push(name: &CStr, payload: Option<u64>, armed: bool) -> Self {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The recorder: two rings over one context, and who harvests them.
 
+use super::anchors::Anchors;
 use super::config::RecorderConfig;
+use super::entry::Entry;
 use super::error::InstallError;
 use super::events::CudaEvents;
 use super::gpu::Gpu;
@@ -10,28 +12,22 @@ use super::handles::{KernelRef, StreamRef};
 use super::harvester::Harvester;
 use super::health::{Health, Watch};
 use super::labels::kernel_label;
-use super::making::{Making, context_id, pop, push};
+use super::making::{Making, OVER, context_id, pop, push};
 use super::names::Names;
+use super::process;
 use super::verdict::{Verdict, verdict};
 use metrale_gpu_sys::cuda::Driver;
-use metrale_telemetry::kernel::{Ledger, SpanKey, SpanRing, SpanTag, SpanToken};
+use metrale_telemetry::kernel::{
+    EventOps, Fold, LANES, Ledger, NotBegun, NotEnded, SpanKey, SpanRing, SpanTag, SpanToken, StepId,
+};
 use metrale_telemetry::snapshot::Source;
 use metrale_telemetry::{Level, Step, Telemetry};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 /// Any key of a ring names that ring.
 const LANE: SpanKey = SpanKey::Lane(0);
 pub(super) const KERNEL: SpanKey = SpanKey::Kernel(0);
-
-#[inline]
-pub(super) fn tag(step: Step, lane: usize) -> SpanTag {
-    SpanTag {
-        armed: step.armed,
-        lane: Some(lane),
-        step: step.number,
-    }
-}
 
 /// What the recorder and its harvest thread share.
 pub(super) struct Shared {
@@ -42,6 +38,8 @@ pub(super) struct Shared {
     /// driver can.
     pub(super) context_id: Option<u64>,
     pub(super) watch: Arc<Watch>,
+    pub(super) anchors: Arc<Anchors>,
+    pub(super) fold: Mutex<Fold>,
     pub(super) lanes: SpanRing<CudaEvents>,
     pub(super) kernels: SpanRing<CudaEvents>,
     pub(super) names: Names,
@@ -49,7 +47,19 @@ pub(super) struct Shared {
     pub(super) gpu: Gpu,
     /// Keeps the context of a cudarc recorder alive.
     #[cfg(feature = "cudarc")]
-    pub(super) _owner: Option<Arc<cudarc::driver::CudaContext>>,
+    pub(super) owner: Option<Arc<cudarc::driver::CudaContext>>,
+}
+
+/// The last owner of a context calls the driver.
+#[cfg(feature = "cudarc")]
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let owner = self.owner.take();
+        match self.watch.busy() {
+            Some(_busy) => drop(owner),
+            None => std::mem::forget(owner),
+        }
+    }
 }
 
 /// Times lanes and kernels of one context. See the crate's page for what it
@@ -70,7 +80,9 @@ impl Recorder {
         telemetry: &'static Telemetry,
         config: RecorderConfig,
     ) -> Result<Self, InstallError> {
+        let busy = process::busy_now().ok_or(OVER)?;
         let driver = Arc::new(Driver::system()?);
+        drop(busy);
         let mut making = Making::new(driver, context.cu_ctx() as u64, telemetry, config)?;
         making.owner = Some(Arc::clone(context));
         // SAFETY: the context lives as long as its owner, which the recorder
@@ -111,8 +123,7 @@ impl Recorder {
         lane: usize,
         stream: impl Into<StreamRef<'a>>,
     ) -> Option<SpanToken> {
-        self.shared
-            .begin(SpanKey::Lane(lane), tag(step, lane), stream.into())
+        self.shared.begin_lane(step, lane, stream.into())
     }
 
     /// Ends a lane on `stream`. A token that names no open lane is counted.
@@ -144,11 +155,10 @@ impl Recorder {
         let graphs = u64::from(kernel.is_graph());
         self.shared.telemetry.host().launched(1 - graphs, graphs);
         let telemetry = self.shared.telemetry;
-        if step.armed
-            || (step.number.is_some() && telemetry.spreads() && telemetry.samples_launch())
+        if step.is_armed()
+            || (step.number().is_some() && telemetry.spreads() && telemetry.sample_launch())
         {
-            let tag = tag(step, lane);
-            self.shared.begin_launch(kernel, tag, stream.into())
+            self.shared.begin_launch(kernel, step, lane, stream.into())
         } else {
             None
         }
@@ -164,8 +174,16 @@ impl Recorder {
         self.shared.cancel(KERNEL, token);
     }
 
+    /// Ends a step that has no guard: spans that begin in it from here on are
+    /// none of it. An armed step is laid out in time once it is over, at the
+    /// latest when four later ones were begun.
+    pub fn end_step(&self, step: Step) {
+        self.shared.end_step(step);
+    }
+
     /// Lands what the GPU has finished, and returns how many spans that were.
-    /// It never waits for the GPU, but a poll may block inside the driver. Where
+    /// It never waits for the GPU, but a poll may block inside the driver; it polls
+    /// for [`RecorderConfig::harvest_budget`] at most. Where
     /// polls are slow or refused, some calls poll nothing and return 0
     /// ([`Health::harvests_skipped`]); so does every one at level `Off` once no
     /// span is in flight, and it is no pass then. Once a second, while metrics are
@@ -228,24 +246,31 @@ impl Recorder {
 
     /// Stops measuring and destroys the events. They are leaked where the
     /// harvest thread hangs in the driver, after a quarantine, once the context
-    /// was reset, at exit and in a forked child.
+    /// was reset or where the driver cannot tell (before 12.0), at exit and in a
+    /// forked child.
     pub fn close(mut self) {
         let is_alone = self.stop();
         let shared = &self.shared;
+        let Some(_busy) = shared.watch.busy() else {
+            return;
+        };
         if !is_alone
             || shared.watch.is_quarantined()
             || push(&shared.driver, shared.context).is_err()
         {
             return;
         }
-        if context_id(&shared.driver, shared.context) == shared.context_id {
-            for ring in [&shared.lanes, &shared.kernels] {
+        let id = context_id(&shared.driver, shared.context);
+        if shared.context_id.is_some() && id == Ok(shared.context_id) {
+            // SAFETY: as for the pools, below.
+            let go_on = unsafe { shared.anchors.destroy() };
+            let _ = go_on && [&shared.lanes, &shared.kernels].into_iter().all(|ring| {
                 // SAFETY: the context was just made current; guards borrow the
                 // recorder, and its thread has ended: nobody uses the pool.
-                unsafe { ring.ops().destroy() };
-            }
+                unsafe { ring.ops().destroy() }
+            });
         }
-        pop(&shared.driver);
+        let _ = pop(&shared.driver);
     }
 
     /// Stops measuring; whether nobody else uses the pools now.
@@ -254,13 +279,13 @@ impl Recorder {
         let harvester = self.harvester.take();
         if self.shared.watch.is_over() {
             // The thread was not forked, or runs on until the exit is done: it
-            // must not be joined. Nor may what is shared be dropped: the last
-            // owner of a context calls the driver.
+            // must not be joined, and nothing of what is shared may go.
             std::mem::forget(harvester);
             std::mem::forget(Arc::clone(&self.shared));
             return false;
         }
         let is_alone = harvester.is_none_or(Harvester::stop);
+        self.shared.give_up_steps();
         let source: Arc<dyn Source> = Arc::<Shared>::clone(&self.shared);
         self.shared.telemetry.detach(&source);
         is_alone
@@ -279,19 +304,49 @@ impl Shared {
         if self.is_off() && self.lanes.is_idle() && self.kernels.is_idle() {
             return 0;
         }
+        // A child makes no call and takes no lock, nor does a process that exits.
+        let Some(_busy) = self.watch.busy() else {
+            return 0;
+        };
         let round = self.watch.pace.begin_round();
         // A silent recorder polls nothing: it gives up what is left, at once.
         if round.is_none() && !self.watch.is_silent() {
             return 0;
         }
-        let instruments = self.telemetry.instruments();
-        let landed = self.lanes.harvest(instruments) + self.kernels.harvest(instruments);
+        let landed = self.pass();
         if let Some(round) = round {
             self.watch.pace.end_round(&round);
         }
         let name_of = |row| self.names.of_row(row).map(|name| name.text);
         self.telemetry.promote_kernels(name_of, kernel_label);
         landed
+    }
+
+    fn pass(&self) -> usize {
+        // Another harvest of this recorder is on its way.
+        let Some(mut fold) = try_lock(&self.fold) else {
+            return 0;
+        };
+        let mut folding = fold.harvest(&self.anchors.table, self.telemetry.instruments());
+        let lanes = self.lanes.harvest_with(|span| folding.take(span));
+        let kernels = self.kernels.harvest_with(|span| folding.take(span));
+        let floor = self.telemetry.floor();
+        folding.finish(self.telemetry.newest_track(), floor.pair_ns);
+        lanes + kernels
+    }
+
+    /// Folds the steps that still wait, as incomplete: the recorder is over.
+    fn give_up_steps(&self) {
+        if let Some(mut fold) = try_lock(&self.fold) {
+            let folding = fold.harvest(&self.anchors.table, self.telemetry.instruments());
+            folding.give_up();
+        }
+    }
+
+    pub(super) fn end_step(&self, step: Step) {
+        if let Some(track) = step.track() {
+            self.anchors.table.close(track);
+        }
     }
 
     /// Whether nothing is to be measured.
@@ -314,7 +369,7 @@ impl Shared {
             return;
         }
         // Where it fails for another reason, the calls that mind say so.
-        if let Err(InstallError::Context { status }) = push(&self.driver, self.context)
+        if let Err(status) = push(&self.driver, self.context)
             && verdict(status) == Verdict::Quarantine
         {
             self.watch.quarantine(status);
@@ -322,52 +377,104 @@ impl Shared {
     }
 
     #[inline]
-    pub(super) fn begin(
+    pub(super) fn begin_lane(
         &self,
-        key: SpanKey,
-        tag: SpanTag,
+        step: Step,
+        lane: usize,
         stream: StreamRef<'_>,
     ) -> Option<SpanToken> {
         if self.telemetry.level() != Level::Kernel {
             return None;
         }
-        self.begin_span(key, tag, stream)
+        if lane >= LANES.len() {
+            self.lanes.refuse();
+            return None;
+        }
+        self.begin(SpanKey::Lane(lane), step, lane, stream)
     }
 
-    /// Apart from [`begin`](Self::begin), which below level `Kernel` is one load
-    /// in its caller.
-    fn begin_span(&self, key: SpanKey, tag: SpanTag, stream: StreamRef<'_>) -> Option<SpanToken> {
-        let stream = stream.handle_in(self.context);
-        self.ring(key)
-            .begin_into(key, tag, stream, self.telemetry.instruments())
-    }
-
-    /// As [`begin`](Self::begin), for a launch that was chosen to be timed.
+    /// Begins a launch that was chosen to be timed.
     pub(super) fn begin_launch(
         &self,
         kernel: KernelRef<'_>,
-        tag: SpanTag,
+        step: Step,
+        lane: usize,
         stream: StreamRef<'_>,
     ) -> Option<SpanToken> {
         if self.telemetry.level() != Level::Kernel {
             return None;
         }
-        self.telemetry.launch_sampled();
+        self.telemetry.count_sampled_launch();
+        if lane >= LANES.len() {
+            self.kernels.refuse();
+            return None;
+        }
         let row = match self.names.row(kernel) {
             Some(row) => row,
             None => self.meet(kernel, stream)?,
         };
-        self.begin(SpanKey::Kernel(row), tag, stream)
+        self.begin(SpanKey::Kernel(row), step, lane, stream)
+    }
+
+    /// Apart from its callers, which below level `Kernel` are one load.
+    #[inline(never)]
+    fn begin(
+        &self,
+        key: SpanKey,
+        step: Step,
+        lane: usize,
+        stream: StreamRef<'_>,
+    ) -> Option<SpanToken> {
+        let ring = self.ring(key);
+        let _entry = Entry::of(stream, ring.ops());
+        let stream = stream.handle_in(self.context);
+        let tag = |id| SpanTag {
+            lane: Some(lane),
+            armed: step.is_armed(),
+            step: id,
+        };
+        let begun = if step.track().is_none() {
+            ring.begin_tagged(key, tag(step.id()), stream)
+        } else if ring.ops().admits(stream) {
+            let id = self.anchors.enter(step, ring.ops(), stream);
+            let begun = ring.begin_admitted(key, tag(id), stream);
+            if begun.is_err() {
+                self.lose(id);
+            }
+            begun
+        } else {
+            ring.refuse();
+            self.anchors.miss(step);
+            Err(NotBegun::Refused)
+        };
+        begun
+            .inspect_err(|why| self.telemetry.instruments().count_not_begun(*why))
+            .ok()
     }
 
     pub(super) fn end(&self, key: SpanKey, token: SpanToken, stream: StreamRef<'_>) {
+        let ring = self.ring(key);
+        let _entry = Entry::of(stream, ring.ops());
         let stream = stream.handle_in(self.context);
-        self.ring(key)
-            .end(token, stream, self.telemetry.instruments());
+        if let Err(NotEnded::Failed(tag)) = ring.end_span(token, stream) {
+            self.telemetry.instruments().span_failures.add(1);
+            self.lose(tag.step);
+        }
     }
 
     pub(super) fn cancel(&self, key: SpanKey, token: SpanToken) {
-        self.ring(key).cancel(token);
+        if let Some(tag) = self.ring(key).cancel(token)
+            && let StepId::Track(track) = tag.step
+        {
+            self.anchors.table.withdraw(track);
+        }
+    }
+
+    #[cold]
+    fn lose(&self, step: StepId) {
+        if let StepId::Track(track) = step {
+            self.anchors.table.lose(track);
+        }
     }
 
     fn ring(&self, key: SpanKey) -> &SpanRing<CudaEvents> {
@@ -375,6 +482,15 @@ impl Shared {
             SpanKey::Lane(_) => &self.lanes,
             SpanKey::Kernel(_) => &self.kernels,
         }
+    }
+}
+
+/// A lock whose holder left its data usable at each step, if nobody has it.
+fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
     }
 }
 

@@ -2,24 +2,58 @@
 //! What a recorder adds to the snapshots of its telemetry.
 
 use super::recorder::Shared;
-use metrale_telemetry::snapshot::{KernelName, RecorderSnapshot, Source};
+use metrale_telemetry::kernel::{LANES, OldestSpans, SpanKey};
+use metrale_telemetry::snapshot::{
+    KernelName, OldestSpanSnapshot, RecorderSnapshot, RowKind, Source,
+};
 
 impl Source for Shared {
     fn recorder(&self) -> RecorderSnapshot {
-        RecorderSnapshot {
-            label: self.label.clone(),
-            gpu: self.gpu.id.clone(),
-            lane_ledger: self.lanes.ledger(),
-            kernel_ledger: self.kernels.ledger(),
-            health: self.watch.health(self.names.lost()).into(),
-        }
+        let mut snapshot = RecorderSnapshot::default();
+        snapshot.label.clone_from(&self.label);
+        snapshot.gpu.clone_from(&self.gpu.id);
+        snapshot.lane_ledger = self.lanes.ledger();
+        snapshot.kernel_ledger = self.kernels.ledger();
+        snapshot.health = self.watch.health(self.names.lost()).into();
+        snapshot.oldest = self.oldest();
+        snapshot
     }
 
     fn name(&self, func: u64) -> Option<KernelName> {
         let name = self.names.of_row(func)?;
         Some(KernelName {
             text: name.text,
-            is_graph: name.is_graph,
+            kind: if name.is_graph {
+                RowKind::Graph
+            } else {
+                RowKind::Kernel
+            },
         })
+    }
+}
+
+impl Shared {
+    fn oldest(&self) -> Vec<OldestSpanSnapshot> {
+        let now_ns = self.watch.pace.now();
+        let mut found = Vec::new();
+        for (ring, name) in [(&self.lanes, "lanes"), (&self.kernels, "kernels")] {
+            let OldestSpans { open, closed } = ring.oldest(now_ns);
+            for (span, is_open) in [(open, true), (closed, false)] {
+                let Some(span) = span else {
+                    continue;
+                };
+                let mut snapshot = OldestSpanSnapshot::default();
+                snapshot.ring = name.to_owned();
+                snapshot.name = match span.key {
+                    SpanKey::Lane(lane) => LANES.get(lane).map(|lane| (*lane).to_owned()),
+                    SpanKey::Kernel(row) => self.names.of_row(row).map(|name| name.text.to_string()),
+                };
+                snapshot.stream = span.stream;
+                snapshot.is_open = is_open;
+                snapshot.age_ns = span.age_ns;
+                found.push(snapshot);
+            }
+        }
+        found
     }
 }

@@ -19,7 +19,7 @@ fn steps_lanes_and_launches_are_measured_without_the_driver() {
     let before = cost();
     let serve = || {
         let step = recorder.step();
-        assert!(!step.armed());
+        assert!(!step.is_armed());
         let prefill = step.lane(LANE_PREFILL, stream);
         drop(prefill.launch(FUNCTION));
         drop(prefill.launch(FUNCTION));
@@ -45,11 +45,7 @@ fn steps_lanes_and_launches_are_measured_without_the_driver() {
     assert_eq!(recorder.lane_ledger().attempts, 0);
 
     // Launches as tokens are counted too, timed or not.
-    for armed in [false, true] {
-        let step = Step {
-            number: Some(0),
-            armed,
-        };
+    for step in [Step::numbered(0), Step::armed(0, 0)] {
         assert_eq!(recorder.begin_launch(step, 0, FUNCTION, stream), None);
         assert_eq!(recorder.begin_launch(step, 0, graph, stream), None);
     }

@@ -19,7 +19,6 @@ fn counted(recorder: &Recorder) -> String {
             telemetry,
             telemetry.host(),
             instruments.kernels(),
-            &instruments.lane_kernel_ns,
         )
     )
 }
@@ -32,10 +31,7 @@ fn off_costs_nothing() {
     let stream = unsafe { StreamRef::from_raw(0x80) };
     let attention = FuncRef::from_raw(0x5000);
     let graph = recorder.graph("decode");
-    let armed = Step {
-        number: Some(1),
-        armed: true,
-    };
+    let armed = Step::armed(1, 1);
     // Every entry point of a serving thread, guards, tokens and functions.
     let serve = || {
         let step = recorder.step();

@@ -8,10 +8,10 @@ use metrale_gpu_sim::control;
 use metrale_telemetry::Step;
 use metrale_telemetry::kernel::LANE_DECODE;
 
-struct Gpu {
-    context: u64,
+pub(crate) struct Gpu {
+    pub(crate) context: u64,
     stream: u64,
-    recorder: Recorder,
+    pub(crate) recorder: Recorder,
 }
 
 impl Gpu {
@@ -40,7 +40,7 @@ impl Gpu {
 }
 
 /// Two GPUs; the first one's context is current.
-fn two() -> (App, Gpu, Gpu) {
+pub(crate) fn two() -> (App, Gpu, Gpu) {
     let app = App::with_devices(2);
     let mut context = 0u64;
     let retained = cu!("cuDevicePrimaryCtxRetain", &raw mut context => *mut u64, 1 => i32);
@@ -55,10 +55,7 @@ fn two() -> (App, Gpu, Gpu) {
     (app, first, second)
 }
 
-const STEP: Step = Step {
-    number: Some(0),
-    armed: false,
-};
+pub(crate) const STEP: Step = Step::numbered(0);
 
 #[test]
 fn each_gpu_has_its_recorder() {
@@ -98,10 +95,7 @@ fn a_stream_of_another_gpu_is_refused_without_a_call() {
     let before = all_calls();
     let begun = first.recorder.begin_lane(STEP, LANE_DECODE, second.known());
     assert_eq!(begun, None);
-    let armed = Step {
-        armed: true,
-        ..STEP
-    };
+    let armed = Step::armed(0, 0);
     let begun = first
         .recorder
         .begin_launch(armed, LANE_DECODE, func(7), second.known());

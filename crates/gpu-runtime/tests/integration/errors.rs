@@ -83,7 +83,7 @@ fn records_that_fail_are_counted() {
 #[test]
 fn a_recorder_that_cannot_be_made_leaves_nothing_behind() {
     let app = App::new();
-    fail("cuEventCreate", Status::ERROR_OUT_OF_MEMORY, 129);
+    fail("cuEventCreate", Status::ERROR_OUT_OF_MEMORY, 64 + 129);
     let error = app.try_recorder(config()).unwrap_err();
     assert!(
         matches!(
@@ -96,7 +96,7 @@ fn a_recorder_that_cannot_be_made_leaves_nothing_behind() {
         ),
         "{error}"
     );
-    assert_eq!(calls("cuEventDestroy_v2"), 129, "those that were made");
+    assert_eq!(calls("cuEventDestroy_v2"), 64 + 129, "those that were made");
     control::clear_faults();
 
     for (asked, config) in [
@@ -156,10 +156,7 @@ fn a_negative_time_is_no_sample() {
     let recorder = app.recorder();
     let idle = app.new_stream();
     assert!(app.launch(app.spin, app.stream, 50_000).is_success());
-    let step = metrale_telemetry::Step {
-        number: Some(0),
-        armed: true,
-    };
+    let step = metrale_telemetry::Step::armed(0, 0);
     let token = recorder.begin_lane(step, LANE_DECODE, stream(app.stream));
     recorder.end_lane(token.unwrap(), stream(idle));
     let token = recorder.begin_launch(step, LANE_DECODE, func(app.spin), stream(app.stream));

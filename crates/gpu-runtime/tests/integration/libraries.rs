@@ -126,7 +126,7 @@ fn an_error_that_cudarc_keeps_stays_the_applications() {
             let recorder = recorder(&context, Harvest::Explicit);
             let step = recorder.step();
             let lane = step.lane(LANE_DECODE, &stream);
-            let token = lane.armed();
+            let token = lane.is_armed();
             drop(lane);
             drop(step);
             recorder.harvest();

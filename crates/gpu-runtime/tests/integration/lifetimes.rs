@@ -56,10 +56,7 @@ fn a_span_whose_stream_went_before_its_end_is_taken_back() {
     let doomed = app.new_stream();
     let step = recorder.step();
     // The token is dropped, as by a request that was aborted.
-    let step = metrale_telemetry::Step {
-        number: step.number(),
-        armed: step.armed(),
-    };
+    let step = step.step();
     let lane = recorder.begin_lane(step, LANE_DECODE, stream(doomed));
     assert!(lane.is_some());
     app.destroy_stream(doomed);
@@ -184,8 +181,83 @@ fn close_after_a_reset_touches_no_event() {
     recorder.close();
     let destroyed = calls("cuEventDestroy_v2");
     assert!(cu!("cuCtxDestroy_v2", second => u64).is_success());
-    assert_eq!(destroyed, 2 * (64 + 64), "closed in time");
+    assert_eq!(destroyed, 64 + 2 * (64 + 64), "closed in time");
     assert_eq!(control::stale_handle_uses(), 0);
+}
+
+/// Nor on a driver that has no numbers for contexts, where a context that was
+/// reset is like the one before.
+#[test]
+fn close_without_numbers_of_contexts_touches_no_event() {
+    let app = App::new();
+    control::hide_newer_than(11_080);
+    let recorder = app.recorder();
+    assert!(cu!("cuDevicePrimaryCtxReset_v2", 0 => i32).is_success());
+    recorder.close();
+    assert_eq!(calls("cuEventDestroy_v2"), 0);
+    assert_eq!(control::stale_handle_uses(), 0);
+}
+
+/// The first dead event that is recorded is the last one.
+#[test]
+fn a_recorder_whose_context_was_reset_stops() {
+    let app = App::new();
+    let recorder = app.recorder();
+    assert!(cu!("cuDevicePrimaryCtxReset_v2", 0 => i32).is_success());
+    let on = app.new_stream();
+    for _ in 0..1_000 {
+        drop(recorder.step().lane(LANE_DECODE, stream(on)));
+        assert_eq!(recorder.harvest(), 0);
+    }
+    let gone = Some(Status::ERROR_CONTEXT_IS_DESTROYED);
+    assert_eq!(recorder.health().quarantined, gone);
+    assert_eq!(control::stale_handle_uses(), 1);
+    let ledger = recorder.lane_ledger();
+    assert_eq!((ledger.failed, ledger.refused), (1, 999));
+
+    // An end finds it too, and a context that is none any more.
+    let mut second = 0u64;
+    let made = cu!("cuCtxCreate_v2", &raw mut second => *mut u64, 0 => u32, 0 => i32);
+    assert!(made.is_success());
+    let (driver, telemetry) = (super::rig::driver(), super::rig::telemetry());
+    // SAFETY: the context is live; that it goes first is what is tried.
+    let recorder = unsafe { Recorder::from_raw(driver, second, telemetry, config()) }.unwrap();
+    let on = app.new_stream();
+    let step = recorder.step();
+    let lane = step.lane(LANE_DECODE, stream(on));
+    assert!(cu!("cuCtxDestroy_v2", second => u64).is_success());
+    let on = app.new_stream();
+    drop(lane.launch_on(func(app.spin), stream(on)));
+    assert_eq!(recorder.health().quarantined, gone);
+    // The end's stream is not asked about any more.
+    let before = all_calls();
+    drop(lane);
+    assert_eq!(all_calls() - before, 1);
+}
+
+/// A 400 that the stream is to blame for stops nobody, and nor does one where
+/// the context cannot be told.
+#[test]
+fn a_record_that_is_refused_in_a_living_context_costs_its_span() {
+    for (id, looks) in [
+        (None, 1),
+        (Some(Status::ERROR_NOT_PERMITTED), 1),
+        (Some(Status::ERROR_OUT_OF_MEMORY), 1),
+    ] {
+        let app = App::new();
+        let recorder = app.recorder();
+        let asked = calls("cuCtxGetId");
+        super::rig::fail_some("cuEventRecord", Status::ERROR_INVALID_HANDLE, 0, 1);
+        if let Some(status) = id {
+            super::rig::fail_some("cuCtxGetId", status, 0, 1);
+        }
+        drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
+        assert_eq!(calls("cuCtxGetId") - asked, looks);
+        drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
+        assert_eq!(recorder.harvest(), 1);
+        assert_eq!(calls("cuCtxGetId") - asked, looks, "after a 400 only");
+        assert_eq!(recorder.health().quarantined, None);
+    }
 }
 
 #[test]
@@ -208,7 +280,7 @@ fn recorders_go_in_any_order_with_spans_in_flight() {
                 assert!(recorder.harvest() > 0);
             }
         }
-        assert_eq!(calls("cuEventDestroy_v2"), 2 * (64 + 64));
+        assert_eq!(calls("cuEventDestroy_v2"), 64 + 2 * (64 + 64));
         assert_eq!(control::stale_handle_uses(), 0);
     }
 }

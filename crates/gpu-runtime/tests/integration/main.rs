@@ -3,10 +3,12 @@
 //! uses the driver, and what the recorder does beside it.
 
 mod capture;
+mod default_streams;
 mod devices;
 mod docs;
 mod drivers;
 mod errors;
+mod exits;
 mod floor;
 mod installed;
 mod libraries;
@@ -16,6 +18,7 @@ mod names;
 #[cfg(feature = "nvtx")]
 mod nvtx;
 mod pacing;
+mod passes;
 mod processes;
 mod races;
 mod rig;

@@ -23,10 +23,7 @@ enum Operation {
     Harvest,
 }
 
-const ARMED: Step = Step {
-    number: Some(0),
-    armed: true,
-};
+const ARMED: Step = Step::armed(0, 0);
 
 struct Span<'a> {
     app: &'a App,

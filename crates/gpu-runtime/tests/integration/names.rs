@@ -82,7 +82,7 @@ fn the_applications_name_wins_and_the_driver_is_asked_once() {
     quiet.telemetry().configure(unarmed).unwrap();
     let step = (0..1_000)
         .map(|_| quiet.step())
-        .find(|step| !step.armed())
+        .find(|step| !step.is_armed())
         .expect("an unarmed step");
     drop(
         step.lane(LANE_DECODE, stream(app.stream))
@@ -335,6 +335,7 @@ fn graph_launches_have_rows_of_their_own() {
         assert!(app.launch(app.spin, app.stream, 100).is_success());
         drop(launch);
         drop(lane);
+        drop(step);
         control::advance_ns(13_100);
         assert_eq!(recorder.harvest(), 4);
     }
@@ -360,11 +361,10 @@ fn graph_launches_have_rows_of_their_own() {
     );
     assert_eq!(rows[0].func, large.row());
     // The table explains the lane to the last nanosecond.
-    let instruments = recorder.telemetry().instruments();
-    assert_eq!(
-        instruments.lane_kernel_ns[LANE_DECODE].get(),
-        instruments.lane_armed_ns[LANE_DECODE].get()
-    );
+    let lane = &recorder.telemetry().snapshot().lanes[LANE_DECODE];
+    let figures = lane.figures.unwrap();
+    assert_eq!((figures.idle_ns(), figures.overlap_ns), (0, 0));
+    assert_eq!(figures.time_ns, lane.gpu.sum_ns());
     // A graph is not a kernel that a handle could name.
     assert_eq!(small.row() >> 63, 1);
 

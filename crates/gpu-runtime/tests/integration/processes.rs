@@ -4,7 +4,7 @@
 
 use super::rig;
 use super::rig::{App, config, func, stream};
-use metrale_gpu_runtime::timing::{self, Harvest, Recorder, RecorderConfig};
+use metrale_gpu_runtime::timing::{self, FuncRef, Harvest, Recorder, RecorderConfig};
 use metrale_gpu_sim::child;
 use metrale_gpu_sim::control;
 use metrale_telemetry::clock::monotonic_ns;
@@ -111,6 +111,78 @@ fn a_forked_child_is_silent() {
         }
     }
     assert_eq!(rig::calls("cuEventDestroy_v2"), 0);
+}
+
+/// What a child asks of a recorder while threads that were not forked may have
+/// held any of its locks.
+fn ask_everything(app: &App, recorder: &Recorder, number: u64) {
+    let row = recorder.graph("of the child");
+    recorder.name(FuncRef::from_raw(0x1000 + number), "of the child");
+    recorder.forget(FuncRef::from_raw(0x1000 + number));
+    let _ = recorder.kernels();
+    let step = recorder.step();
+    let lane = step.lane(LANE_DECODE, stream(app.stream));
+    // Functions that were never met: of both kinds.
+    drop(lane.launch(func(0x9000_0000 + number)));
+    drop(lane.launch(rig::loaded(app.other)));
+    drop(lane.graph(row));
+    drop(lane);
+    let _ = (
+        recorder.harvest(),
+        recorder.health(),
+        format!("{recorder:?}"),
+    );
+}
+
+#[test]
+fn a_child_forked_under_load_returns_from_every_call() {
+    const NAME: &str = "processes::a_child_forked_under_load_returns_from_every_call";
+    if !child::is_child() {
+        return child::passes(NAME, &[]);
+    }
+    let app = App::new();
+    let recorder = app.try_recorder(own_thread()).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for thread in 0..3_u64 {
+            let (app, recorder, is_over) = (&app, &recorder, &is_over);
+            scope.spawn(move || {
+                let mut number = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    number += 1;
+                    match thread {
+                        0 => drop(recorder.kernels()),
+                        1 => recorder.name(func(number % 900 + 1), "busy"),
+                        _ => ask_everything(app, recorder, number % 900),
+                    }
+                }
+            });
+        }
+        for round in 0..500 {
+            // SAFETY: the child makes calls of ours only and leaves by `_exit`;
+            // the allocator is whole after a fork.
+            let pid = unsafe { libc::fork() };
+            assert!(pid >= 0, "fork");
+            if pid == 0 {
+                // SAFETY: ends a child that hangs.
+                unsafe { libc::alarm(20) };
+                ask_everything(&app, &recorder, round);
+                let wrong = i32::from(recorder.health().quarantined.is_some());
+                // SAFETY: ends this process without handlers or destructors.
+                unsafe { libc::_exit(wrong) };
+            }
+            let mut status = 0;
+            // SAFETY: our own child, and a pointer to a live integer.
+            let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
+            let is_well =
+                waited == pid && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0;
+            if !is_well {
+                is_over.store(true, Ordering::Relaxed);
+            }
+            assert!(is_well, "round {round}: {status:#x}");
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
 }
 
 static CALLS: AtomicU64 = AtomicU64::new(0);

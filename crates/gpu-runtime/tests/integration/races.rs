@@ -10,10 +10,7 @@ use metrale_gpu_sim::control;
 use metrale_telemetry::Step;
 use metrale_telemetry::kernel::LANE_DECODE;
 
-const STEP: Step = Step {
-    number: Some(0),
-    armed: false,
-};
+const STEP: Step = Step::numbered(0);
 
 fn lane(recorder: &Recorder, on: u64) {
     if let Some(token) = recorder.begin_lane(STEP, LANE_DECODE, stream(on)) {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a snapshot says of work on a GPU: gaps between launches, what no span
-//! covers, and what the recorder knows, also after it was closed.
+//! What a snapshot says of work on a GPU: how a lane's time was
+//! spent, and what the recorder knows, also after it was closed.
 
 use super::rig::{App, config, func, loaded, stream};
 use metrale_gpu_runtime::timing::{Recorder, RecorderConfig};
 use metrale_gpu_sim::control;
-use metrale_telemetry::kernel::{LANE_DECODE, LANE_PREFILL};
-use metrale_telemetry::snapshot::LaunchBound;
-use metrale_telemetry::{Floor, Snapshot};
+use metrale_gpu_sys::cuda::Status;
+use metrale_telemetry::Snapshot;
+use metrale_telemetry::kernel::{LANE_DECODE, LANE_PREFILL, LaneFigures};
+use metrale_telemetry::snapshot::RowKind;
 
 /// A step whose decode lane has three launches: the GPU idles for 3 µs before
 /// the second one, and a graph of 20 µs runs between it and the third.
@@ -26,77 +27,79 @@ fn step(app: &App, recorder: &Recorder, exec: u64, guard_the_graph: bool) {
     drop(guard);
     launch(7_000);
     drop(lane);
+    drop(step);
     control::advance_ns(100_000);
     recorder.harvest();
 }
 
-fn gaps(taken: &Snapshot) -> (u64, u64, u64) {
-    let gaps = &taken.lanes[LANE_DECODE].kernel_gap;
-    (gaps.count(), gaps.sum_ns(), taken.kernel_gap_unknown)
+fn decode(recorder: &Recorder) -> LaneFigures {
+    recorder.telemetry().snapshot().lanes[LANE_DECODE]
+        .figures
+        .unwrap()
 }
 
 #[test]
-fn a_launch_without_a_guard_is_in_the_gap_and_one_with_it_is_not() {
+fn a_launch_without_a_guard_is_waited_for_and_one_with_it_is_busy() {
     let app = App::new();
     let exec = app.graph_exec(20_000);
     let recorder = app.recorder();
     step(&app, &recorder, exec, false);
-    let taken = recorder.telemetry().snapshot();
-    assert_eq!(gaps(&taken), (2, 3_000 + 20_000, 1));
-    let lane = &taken.lanes[LANE_DECODE];
-    assert_eq!((lane.armed_ns, lane.kernel_ns), (45_000, 22_000));
-    assert_eq!(lane.uncovered_ns(), 23_000);
+    let found = decode(&recorder);
+    assert_eq!((found.time_ns, found.busy_ns), (45_000, 22_000));
+    assert_eq!((found.waited_ns, found.waits), (3_000 + 20_000, 2));
+    assert_eq!((found.lead_ns, found.tail_ns), (0, 0));
 
-    // The first launch of a step follows nothing of that step.
     step(&app, &recorder, exec, true);
+    let found = decode(&recorder);
+    assert_eq!((found.time_ns, found.busy_ns), (90_000, 22_000 + 42_000));
+    assert_eq!((found.waited_ns, found.waits), (23_000 + 3_000, 3));
     let taken = recorder.telemetry().snapshot();
-    assert_eq!(gaps(&taken), (5, 23_000 + 3_000, 2));
-    let lane = &taken.lanes[LANE_DECODE];
-    assert_eq!(lane.uncovered_ns(), 23_000 + 3_000);
-    assert_eq!(lane.launch_bound, None, "no floor is known");
-
-    let floor = Floor {
-        pair_ns: Some(4_000),
-        ..Floor::default()
-    };
-    recorder.telemetry().set_floor(floor);
-    let bound = LaunchBound {
-        launches: 1,
-        gap_ns: 20_000,
-    };
-    let taken = recorder.telemetry().snapshot();
-    assert_eq!(taken.lanes[LANE_DECODE].launch_bound, Some(bound));
-    assert_eq!(
-        taken.lanes[LANE_PREFILL].launch_bound,
-        Some(LaunchBound::default())
-    );
+    assert_eq!(taken.device, Some(found), "one lane has all of it");
+    assert_eq!(taken.lanes[LANE_PREFILL].figures, None);
 }
 
+/// A stream that idles while another works is no waiting; a launch that was
+/// given up did no work, and one whose span was lost makes its step incomplete.
 #[test]
-fn no_gap_is_read_across_streams_or_a_lost_launch() {
+fn idle_time_is_of_all_streams_and_unknown_where_a_span_was_lost() {
     let app = App::new();
     let recorder = app.recorder();
     let other = app.new_stream();
-    let step = recorder.step();
-    let lane = step.lane(LANE_DECODE, stream(app.stream));
-    for at in 0..3 {
-        for handle in [app.stream, other] {
-            let launch = lane.launch_on(func(app.spin), stream(handle));
-            assert!(app.launch(app.spin, handle, 1_000).is_success());
-            // The one in the middle is given up on one of the two.
-            if at == 1 && handle == other {
-                launch.cancel();
-            }
+    let serve = |lose: bool| {
+        let step = recorder.step();
+        let lane = step.lane(LANE_DECODE, stream(app.stream));
+        drop(lane.launch_on(func(app.spin), stream(app.stream)));
+        lane.launch_on(func(app.spin), stream(other)).cancel();
+        let side = lane.launch_on(func(app.spin), stream(other));
+        assert!(app.launch(app.spin, other, 49_000).is_success());
+        if lose {
+            app.begin_capture(other, super::rig::THREAD_LOCAL);
         }
-        control::advance_ns(1_500);
-    }
-    drop(lane);
-    drop(step);
-    control::advance_ns(10_000);
-    recorder.harvest();
-    // Of the five that landed two are a stream's first. The launch given up may
-    // have been of any stream: nothing is known of those after it.
-    assert_eq!(gaps(&recorder.telemetry().snapshot()), (1, 500, 4));
+        drop(side);
+        if lose {
+            assert_eq!(app.end_capture(other), Status::SUCCESS);
+        }
+        control::advance_ns(50_000);
+        let last = lane.launch_on(func(app.spin), stream(app.stream));
+        assert!(app.launch(app.spin, app.stream, 5_000).is_success());
+        drop(last);
+        drop(lane);
+        drop(step);
+        control::advance_ns(100_000);
+        recorder.harvest();
+    };
+    serve(false);
+    let found = decode(&recorder);
+    assert_eq!((found.time_ns, found.busy_ns), (55_000, 54_000));
+    assert_eq!((found.waited_ns, found.overlap_ns), (1_000, 0));
+
+    serve(true);
+    let taken = recorder.telemetry().snapshot();
+    let lane = &taken.lanes[LANE_DECODE];
+    assert_eq!(lane.figures, Some(found), "nothing is added");
+    assert_eq!((lane.incomplete.steps, lane.incomplete.ns), (1, 55_000));
+    assert_eq!(taken.losses.incomplete_steps, 1);
+    assert_eq!(lane.gpu.sum_ns(), 110_000, "the raw sum has all");
 }
 
 #[test]
@@ -124,13 +127,13 @@ fn it_knows_the_recorder_also_when_that_is_closed() {
     assert_eq!(taken.recorders[0].label, "seven");
     assert_eq!(taken.recorders[0].health, recorder.health().into());
     let names: Vec<_> = (taken.kernels.iter())
-        .map(|it| (it.name.as_deref(), it.is_graph, it.total_ns))
+        .map(|it| (it.name.as_deref(), it.kind, it.total_ns))
         .collect();
     assert_eq!(
         names,
         [
-            (Some("spin"), false, 22_000),
-            (Some("twenty"), true, 20_000)
+            (Some("spin"), RowKind::Kernel, 22_000),
+            (Some("twenty"), RowKind::Graph, 20_000)
         ]
     );
     let spin = taken.kernels[0].lanes[0].estimate;

@@ -20,7 +20,7 @@ fn lanes_kernels_and_gaps_read_what_the_gpu_did() {
     let recorder = app.recorder();
     for step in 0..3 {
         let step_guard = recorder.step();
-        assert!(step_guard.armed());
+        assert!(step_guard.is_armed());
         assert_eq!(step_guard.number(), Some(step));
         let lane = step_guard.lane(LANE_DECODE, stream(app.stream));
         for (function, ns) in [(app.spin, 40_000), (app.other, 2_500)] {
@@ -38,8 +38,10 @@ fn lanes_kernels_and_gaps_read_what_the_gpu_did() {
     assert_eq!((lane.count(), lane.sum_ns()), (3, 3 * 42_500));
     let gaps = instruments.lane_gap[LANE_DECODE].snapshot();
     assert_eq!((gaps.count(), gaps.sum_ns()), (2, 1_000 + 2_000));
-    assert_eq!(instruments.lane_kernel_ns[LANE_DECODE].get(), 3 * 42_500);
-    assert_eq!(instruments.lane_armed_ns[LANE_DECODE].get(), 3 * 42_500);
+    let figures = recorder.telemetry().snapshot().lanes[LANE_DECODE].figures;
+    let figures = figures.unwrap();
+    assert_eq!((figures.steps, figures.time_ns), (3, 3 * 42_500));
+    assert_eq!((figures.busy_ns, figures.idle_ns()), (3 * 42_500, 0));
     assert_eq!(
         kernels(&recorder),
         [
@@ -99,8 +101,8 @@ fn driver_calls_stay_within_the_budget() {
         }
     }
     let spans = 2 * (launches + 1);
-    assert_eq!(calls("cuEventRecord"), 2 * spans);
-    assert_eq!(calls("cuStreamIsCapturing"), 2 * spans, "one to a record");
+    assert_eq!(calls("cuEventRecord"), 2 * spans + 1, "and the step's anchor");
+    assert_eq!(calls("cuStreamIsCapturing"), 2 * spans, "one to a span's record");
 
     // Nothing is done: two rings of two waiting streams, one query each.
     recorder.harvest();
@@ -114,12 +116,11 @@ fn driver_calls_stay_within_the_budget() {
 
     control::advance_ns(1_000_000);
     assert_eq!(recorder.harvest() as u64, spans);
-    assert_eq!(calls("cuEventQuery"), 8);
-    let gaps = 2 * (launches - 1);
+    assert_eq!(calls("cuEventQuery"), 8 + 1, "and one of the anchor");
     assert_eq!(
         calls("cuEventElapsedTime_v2"),
-        spans + gaps,
-        "one to a span, and one to a gap between launches"
+        2 * spans,
+        "one to a span, and one to its place"
     );
 
     let idle = all_calls();
@@ -188,8 +189,8 @@ fn an_unarmed_step_times_lanes_only() {
     recorder.harvest();
     assert_eq!(recorder.lane_ledger().landed, 8);
     assert_eq!(recorder.kernel_ledger().attempts, 2);
-    let instruments = recorder.telemetry().instruments();
-    assert_eq!(instruments.lane_armed_ns[LANE_DECODE].get(), 20_000);
+    let figures = recorder.telemetry().snapshot().lanes[LANE_DECODE].figures;
+    assert_eq!(figures.unwrap().time_ns, 20_000);
 }
 
 #[test]
@@ -204,7 +205,7 @@ fn at_off_and_basic_no_call_reaches_the_driver_and_open_spans_still_land() {
         let before = all_calls();
         {
             let step = recorder.step();
-            assert!(!step.armed());
+            assert!(!step.is_armed());
             let lane = step.lane(LANE_DECODE, stream(app.stream));
             assert!(!lane.launch(func(app.spin)).is_timed());
         }
@@ -257,10 +258,10 @@ fn the_recorders_own_thread_harvests() {
 fn close_destroys_every_event_and_drop_leaks_them() {
     let app = App::new();
     app.recorder().close();
-    assert_eq!(calls("cuEventCreate"), 2 * (64 + 64));
-    assert_eq!(calls("cuEventDestroy_v2"), 2 * (64 + 64));
+    assert_eq!(calls("cuEventCreate"), 64 + 2 * (64 + 64));
+    assert_eq!(calls("cuEventDestroy_v2"), 64 + 2 * (64 + 64));
     drop(app.recorder());
-    assert_eq!(calls("cuEventCreate"), 4 * (64 + 64));
-    assert_eq!(calls("cuEventDestroy_v2"), 2 * (64 + 64));
+    assert_eq!(calls("cuEventCreate"), 2 * (64 + 2 * (64 + 64)));
+    assert_eq!(calls("cuEventDestroy_v2"), 64 + 2 * (64 + 64));
     assert_eq!(control::stale_handle_uses(), 0);
 }

@@ -36,10 +36,7 @@ fn every_status() -> impl Iterator<Item = Status> {
     known.chain(future)
 }
 
-const ARMED: Step = Step {
-    number: Some(0),
-    armed: true,
-};
+const ARMED: Step = Step::armed(0, 0);
 
 struct Case {
     app: App,
@@ -118,11 +115,17 @@ impl Case {
 fn records_and_their_questions() {
     for status in every_status() {
         let is_quarantined = meaning(status) == Quarantine;
+        // The anchor cannot be recorded: only the step's places are lost.
+        let case = Case::new(status);
+        fail_some("cuEventRecord", status, 0, 1);
+        assert_eq!(case.lane(case.app.stream), !is_quarantined);
+        assert_eq!(case.counts(), (0, u64::from(is_quarantined), 0), "{status}");
+        case.check(is_quarantined);
         // The start cannot be recorded, the end cannot.
-        for skip in [0, 1] {
+        for skip in [1, 2] {
             let case = Case::new(status);
             fail_some("cuEventRecord", status, skip, 1);
-            assert_eq!(case.lane(case.app.stream), skip == 1);
+            assert_eq!(case.lane(case.app.stream), skip == 2);
             assert_eq!(case.counts(), (0, 1, 0), "{status} {skip}");
             case.check(is_quarantined);
         }
@@ -159,10 +162,21 @@ fn polls() {
             assert_eq!(case.recorder.health().polls_refused, refused);
             case.check(meaning(status) == Quarantine);
         }
+        // What an anchor answers costs the place only, or the span waits.
+        for (call, skip) in [("cuEventQuery", 1), ("cuEventElapsedTime_v2", 1)] {
+            let case = Case::new(status);
+            assert!(case.lane(case.app.stream));
+            fail_some(call, status, skip, 1);
+            let waits = matches!(meaning(status), Wait | BackOff);
+            let landed = case.recorder.harvest();
+            assert_eq!(landed, usize::from(!waits), "{status} {call}");
+            assert_eq!(case.counts(), (0, 0, u64::from(!waits)), "{status} {call}");
+            case.check(meaning(status) == Quarantine);
+        }
         // The read of a gap costs the gap only.
         let case = Case::new(status);
         assert!(case.lane(case.app.stream) && case.lane(case.app.stream));
-        fail_some("cuEventElapsedTime_v2", status, 2, 1);
+        fail_some("cuEventElapsedTime_v2", status, 4, 1);
         let landed = case.recorder.harvest();
         assert_eq!(landed, 2, "{status}: both were read before");
         case.check(meaning(status) == Quarantine);
@@ -284,11 +298,11 @@ fn installation_and_close() {
         let recorder = app.recorder();
         fail_some("cuEventDestroy_v2", status, 3, 1);
         recorder.close();
-        assert_eq!(
-            calls("cuEventDestroy_v2"),
-            calls("cuEventCreate"),
-            "all are tried"
-        );
+        let tried = match meaning(status) {
+            Quarantine => 4,
+            _ => calls("cuEventCreate"),
+        };
+        assert_eq!(calls("cuEventDestroy_v2"), tried, "{status}");
     }
 }
 

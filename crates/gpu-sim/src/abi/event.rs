@@ -155,12 +155,15 @@ fn elapsed(
         }
     }
     some(&out)?;
+    if world.config.elapsed_needs_context && thread.context() == 0 {
+        return Err(Status::ERROR_INVALID_CONTEXT);
+    }
     for event in [start, end] {
         world.event_time(event)?;
     }
     world.unsafe_call(thread)?;
     let ms = world.elapsed(start, end)?;
-    put(out, ms)
+    put(out, world.faults.take_told().unwrap_or(ms))
 }
 
 #[unsafe(no_mangle)]

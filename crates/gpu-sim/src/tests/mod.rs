@@ -4,6 +4,7 @@
 
 mod captures;
 mod driver_kinds;
+mod elapsed;
 mod faults;
 mod objects;
 mod time;

@@ -3,7 +3,7 @@
 //! others.
 
 use super::sample::{Sample, Value, sample};
-use crate::kernel::{Estimate, KernelSeries};
+use crate::kernel::{Estimate, KernelSeries, RowFigures};
 use crate::snapshot::Snapshot;
 use std::collections::BTreeMap;
 
@@ -14,6 +14,22 @@ pub(super) fn series<'a>(
 ) -> Vec<Sample<'a>> {
     let of = |series: &'a KernelSeries| sample([("kernel", series.label.as_str())], value(series));
     snapshot.kernel_series.iter().map(of).collect()
+}
+
+/// What the timelines say of each kernel that has a series.
+pub(super) fn figures(
+    snapshot: &Snapshot,
+    value: impl Fn(&RowFigures) -> Value<'static>,
+) -> Vec<Sample<'_>> {
+    let mut sums: BTreeMap<&str, RowFigures> = BTreeMap::new();
+    for kernel in &snapshot.kernels {
+        if let Some(label) = &kernel.series {
+            let sum = sums.entry(label).or_default();
+            *sum = sum.plus(kernel.figures);
+        }
+    }
+    let of = |(kernel, figures)| sample([("kernel", kernel)], value(&figures));
+    sums.into_iter().map(of).collect()
 }
 
 /// A figure of the estimate of each kernel that has a series, by lane. Kernels

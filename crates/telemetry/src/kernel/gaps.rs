@@ -1,46 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Between which spans a gap is read, and the spans that the next ones follow.
+//! The spans that the next ones follow.
 //!
 //! A gap runs from the end of the last span that landed on a stream to the
 //! start of the next one there. It is known only if no span was lost between
 //! the two and the earlier one still has its events.
 
-use super::sink::Packed;
-
 /// Streams whose last landed span is remembered.
 const STREAMS: usize = 8;
-
-/// Between which spans a ring reads the gap.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Gaps {
-    /// Between none.
-    #[default]
-    Off,
-    /// Between any two neighbours of one stream.
-    EverySpan,
-    /// Between neighbours of one stream that carry the same step and are both
-    /// armed. Outside an armed step not every launch has a span, and spans that
-    /// are neighbours here need not be on the stream.
-    WithinStep,
-}
-
-impl Gaps {
-    /// Whether the rule has a gap between two spans.
-    #[inline]
-    fn between(self, before: Packed, after: Packed) -> bool {
-        match self {
-            Self::Off => false,
-            Self::EverySpan => true,
-            Self::WithinStep => before.is_of_armed_step(after),
-        }
-    }
-}
 
 /// A span that landed.
 #[derive(Clone, Copy)]
 pub(super) struct Last {
     pub(super) stream: u64,
-    pub(super) packed: Packed,
     /// The ring's loss count when it began.
     pub(super) losses: u64,
     pub(super) slot: usize,
@@ -65,10 +36,6 @@ impl Previous {
         }
     }
 
-    pub(super) fn clear(&mut self) {
-        self.last = [None; STREAMS];
-    }
-
     #[inline]
     fn is_at(&self, place: usize, stream: u64) -> bool {
         self.last[place].is_some_and(|last| last.stream == stream)
@@ -84,16 +51,16 @@ impl Previous {
         self.given
     }
 
-    /// Notes that `span` landed. Returns the one before it on its stream, if
-    /// `rule` has a gap between the two and no span between them was lost.
+    /// Notes that `span` landed. Returns the one before it on its stream, if no
+    /// span between the two was lost.
     #[inline]
-    pub(super) fn follow(&mut self, rule: Gaps, span: Last) -> Option<Last> {
+    pub(super) fn follow(&mut self, span: Last) -> Option<Last> {
         if !self.is_at(self.at, span.stream) {
             self.at = self.place(span.stream).unwrap_or_else(|| self.give());
         }
         let before = self.last[self.at].replace(span)?;
         let known = before.losses == span.losses && before.slot != span.slot;
-        (known && rule.between(before.packed, span.packed)).then_some(before)
+        known.then_some(before)
     }
 
     /// Notes that a span of `stream` was lost.

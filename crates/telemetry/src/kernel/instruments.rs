@@ -3,11 +3,15 @@
 //! kernel, and counters for what could not be timed.
 
 use super::LANES;
-use super::estimates::{EstimateLosses, Estimates, KernelEstimate, LaneEstimate};
-use super::sink::{Landed, SpanKey, SpanSink, SpanTag};
+use super::estimates::{KernelEstimate, LaneEstimate};
+use super::folded::{Folded, Incomplete, RowFigures, StepLosses};
+use super::landing::{Batch, Landing, Launches};
+use super::span::{Landed, NotBegun, SpanKey};
 use super::table::{KERNEL_TABLE_SLOTS, KernelTable};
+use super::timeline::LaneFigures;
 use crate::instrument::{Counter, NanosHistogram};
 use crate::sampling::Sampling;
+use crate::sync::relaxed::{Mutex, lock};
 use crate::sync::{array_of, const_fn};
 use std::fmt;
 
@@ -25,17 +29,6 @@ pub struct KernelInstruments {
     /// Lane spans whose gap is not known: the first of a stream, or one whose
     /// predecessor was lost or used again before it could be read.
     pub lane_gap_unknown: Counter,
-    /// GPU time from the end of a launch's span to the start of the next on the
-    /// same stream, filed under the lane that the later one was launched in.
-    /// Only of armed steps, and only where nothing between the two was lost.
-    pub kernel_gap: [NanosHistogram; 3],
-    /// Launches on armed steps whose gap is not known: the first of a step on a
-    /// stream, and those whose predecessor was lost.
-    pub kernel_gap_unknown: Counter,
-    /// GPU nanoseconds of each lane's spans on armed steps.
-    pub lane_armed_ns: [Counter; 3],
-    /// GPU nanoseconds of the kernel spans launched in each lane.
-    pub lane_kernel_ns: [Counter; 3],
     /// Samples of kernels that have no row: handle 0, or a full table.
     pub table_full: Counter,
     /// Spans that found their slot in use.
@@ -43,7 +36,10 @@ pub struct KernelInstruments {
     /// Spans begun whose start, end or reading failed.
     pub span_failures: Counter,
     kernels: KernelTable<PLACES>,
-    estimates: Estimates<PLACES>,
+    batch: Mutex<Batch>,
+    /// What steps came to. A pass does not wait for it; a reader holds it for
+    /// a copy.
+    pub(super) folded: Mutex<Folded>,
 }
 
 /// GPU time of one kernel.
@@ -66,15 +62,12 @@ impl KernelInstruments {
                 lane: array_of!(NanosHistogram::new()),
                 lane_gap: array_of!(NanosHistogram::new()),
                 lane_gap_unknown: Counter::new(),
-                kernel_gap: array_of!(NanosHistogram::new()),
-                kernel_gap_unknown: Counter::new(),
-                lane_armed_ns: array_of!(Counter::new()),
-                lane_kernel_ns: array_of!(Counter::new()),
                 table_full: Counter::new(),
                 spans_dropped: Counter::new(),
                 span_failures: Counter::new(),
                 kernels: KernelTable::new(),
-                estimates: Estimates::new(),
+                batch: Mutex::new(Batch::new()),
+                folded: Mutex::new(Folded::new()),
             }
         }
     }
@@ -116,54 +109,45 @@ impl KernelInstruments {
         });
     }
 
-    /// Begins estimates anew at step `step`: the sampling is another one.
-    pub(crate) fn restart_estimates(&self, step: u64) {
-        self.estimates.restart(step);
+    /// The kernels that have rows and at least one sample, as pairs of place
+    /// and handle.
+    fn placed(&self) -> Vec<(usize, u64)> {
+        let rows = self.kernels.placed().into_iter();
+        rows.map(|(place, func, ..)| (place, func)).collect()
     }
 
-    pub(crate) fn lane_estimate(
-        &self,
-        lane: usize,
-        sampling: Sampling,
-        every: u64,
-    ) -> LaneEstimate {
-        self.estimates.lane(lane, sampling, every)
+    /// Counts the spans of a pass.
+    pub(super) fn landing(&self) -> Landing<'_> {
+        Landing::new(self, &self.batch)
     }
 
-    pub(crate) fn kernel_estimates(&self, sampling: Sampling, every: u64) -> Vec<KernelEstimate> {
-        let placed = self.kernels.placed().into_iter();
-        let places: Vec<_> = placed.map(|(place, func, ..)| (place, func)).collect();
-        let of_lane = |lane| self.estimates.kernels(lane, sampling, every, &places);
-        (0..LANES.len()).flat_map(of_lane).collect()
-    }
-
-    pub(crate) fn estimate_losses(&self) -> EstimateLosses {
-        self.estimates.losses()
-    }
-}
-
-impl KernelInstruments {
-    #[inline]
-    fn landed_lane(&self, lane: usize, span: &Landed) {
-        self.record(span.key, span.ns);
-        if span.tag.armed
-            && let Some(armed_ns) = self.lane_armed_ns.get(lane)
-        {
-            armed_ns.add(span.ns);
+    /// Counts an attempt that came to no span.
+    #[cold]
+    pub fn count_not_begun(&self, why: NotBegun) {
+        match why {
+            NotBegun::Refused => {}
+            NotBegun::Dropped => self.spans_dropped.add(1),
+            NotBegun::Failed => self.span_failures.add(1),
         }
+    }
+
+    /// Counts a landed span of a lane.
+    pub(super) fn count_lane(&self, lane: usize, span: &Landed) {
+        self.record(span.key, span.ns);
         match (span.gap_ns, self.lane_gap.get(lane)) {
             (Some(gap_ns), Some(histogram)) => histogram.observe(gap_ns),
             (None, Some(_)) => self.lane_gap_unknown.add(1),
             (_, None) => {}
         }
-        self.estimates
-            .land_lane(lane, span.tag.step, span.tag.armed, span.ns);
     }
 
-    fn landed_kernel(&self, func: u64, span: &Landed) {
-        self.add_to_kernel(self.place_of(func), &span.tag, 1, span.ns);
-        self.add_to_lane(&span.tag, 1, span.ns);
-        self.add_kernel_gap(span.tag, span.gap_ns);
+    /// Counts launches: as many, and as long, as [`KernelTable::add`] takes at
+    /// once.
+    pub(super) fn count_launches(&self, launches: &Launches) {
+        match launches.place {
+            Some(place) => self.kernels.add(place, launches.count, launches.ns),
+            None => self.table_full.add(launches.count),
+        }
     }
 
     /// The place of the kernel's row, if it has one.
@@ -177,60 +161,63 @@ impl KernelInstruments {
     pub(super) fn first_place_of(&self, func: u64) -> Option<usize> {
         self.kernels.first_place(func)
     }
+}
 
-    /// Counts `count` launches of the kernel at `place`, which took `ns`: as
-    /// many, and as long, as [`KernelTable::add`] takes at once.
-    pub(super) fn add_to_kernel(&self, place: Option<usize>, tag: &SpanTag, count: u64, ns: u64) {
-        match place {
-            Some(place) => self.kernels.add(place, count, ns),
-            None => self.table_full.add(count),
-        }
-        self.estimates.land_kernel(place, tag, count, ns);
+/// What was folded at one moment.
+pub(crate) struct FoldedCopy {
+    folded: Box<Folded>,
+    /// Place and handle of each kernel.
+    places: Vec<(usize, u64)>,
+}
+
+impl KernelInstruments {
+    /// Begins estimates anew at step `step`: the sampling is another one.
+    pub(crate) fn restart_estimates(&self, step: u64) {
+        lock(&self.folded).estimates.restart(step);
     }
 
-    /// Counts `count` launches, which took `ns`, for their lane.
-    pub(super) fn add_to_lane(&self, tag: &SpanTag, count: u64, ns: u64) {
-        if let Some(kernel_ns) = tag.lane.and_then(|lane| self.lane_kernel_ns.get(lane)) {
-            kernel_ns.add(ns);
-        }
-        self.estimates.land_covered(tag, count, ns);
-    }
-
-    /// Counts the gap before a launch; one that is not known, on armed steps.
-    #[inline]
-    pub(super) fn add_kernel_gap(&self, tag: SpanTag, gap_ns: Option<u64>) {
-        if gap_ns.is_some() || tag.armed {
-            self.add_gap_in_lane(tag.lane, gap_ns);
-        }
-    }
-
-    #[inline(never)]
-    fn add_gap_in_lane(&self, lane: Option<usize>, gap_ns: Option<u64>) {
-        match (gap_ns, lane.and_then(|lane| self.kernel_gap.get(lane))) {
-            (Some(gap_ns), Some(histogram)) => histogram.observe(gap_ns),
-            (None, Some(_)) => self.kernel_gap_unknown.add(1),
-            (_, None) => {}
-        }
+    /// A copy of all that was folded. It allocates, and holds up nobody: a
+    /// pass that comes meanwhile leaves its steps to the next one.
+    pub(crate) fn copy_folded(&self) -> FoldedCopy {
+        let places = self.placed();
+        let folded = Box::new(lock(&self.folded).clone());
+        FoldedCopy { folded, places }
     }
 }
 
-impl SpanSink for KernelInstruments {
-    #[inline]
-    fn landed(&self, span: Landed) {
-        match span.key {
-            SpanKey::Lane(lane) => self.landed_lane(lane, &span),
-            SpanKey::Kernel(func) => self.landed_kernel(func, &span),
-        }
+impl FoldedCopy {
+    pub(crate) fn lane_estimate(&self, lane: usize) -> LaneEstimate {
+        self.folded.estimates.lane(lane)
     }
 
-    #[inline]
-    fn dropped(&self) {
-        self.spans_dropped.add(1);
+    pub(crate) fn kernel_estimates(&self, sampling: Sampling, every: u64) -> Vec<KernelEstimate> {
+        self.folded.estimates.kernels(sampling, every, &self.places)
     }
 
-    #[inline]
-    fn failed(&self) {
-        self.span_failures.add(1);
+    /// How a lane's time was spent; `None` before a step of it was laid out.
+    pub(crate) fn lane(&self, lane: usize) -> Option<LaneFigures> {
+        let figures = self.folded.lanes.get(lane);
+        figures.copied().filter(|figures| figures.steps > 0)
+    }
+
+    pub(crate) fn incomplete(&self, lane: usize) -> Incomplete {
+        self.folded.incomplete.get(lane).copied().unwrap_or_default()
+    }
+
+    /// As [`lane`](Self::lane), of all lanes together.
+    pub(crate) fn device(&self) -> Option<LaneFigures> {
+        Some(self.folded.device).filter(|figures| figures.steps > 0)
+    }
+
+    /// What the timelines say of a kernel.
+    pub(crate) fn row(&self, func: u64) -> RowFigures {
+        let place = self.places.iter().find(|(_, known)| *known == func);
+        let row = place.and_then(|(place, _)| self.folded.rows.get(*place));
+        row.copied().unwrap_or_default()
+    }
+
+    pub(crate) fn losses(&self) -> StepLosses {
+        self.folded.losses()
     }
 }
 

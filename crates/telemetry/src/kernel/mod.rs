@@ -1,44 +1,54 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! GPU spans: who times them ([`EventOps`]), where they wait until the GPU is
-//! done ([`SpanRing`]), and where they land ([`KernelInstruments`]).
+//! done ([`SpanRing`]), where they are counted ([`KernelInstruments`]), and what
+//! a step's spans say together ([`LaneFigures`], [`LaneEstimate`]).
 //!
 //! The ring knows no CUDA: a slot number stands for a pair of events, and the
-//! [`EventOps`] behind it records and reads them.
+//! [`EventOps`] behind it records and reads them. It knows no kernels either: it
+//! lands spans, and others add them up.
 
-mod batch;
 mod estimates;
 mod exposed;
+mod fold;
+mod folded;
 mod gaps;
 mod instruments;
+mod landing;
 #[cfg(feature = "nvtx")]
 mod lane_ranges;
 mod ledger;
+mod oldest;
 mod ops;
 mod pass;
 mod ring;
-mod sink;
 mod slot;
+mod span;
+mod steps;
 mod streams;
 mod table;
 #[cfg(all(test, not(metrale_loom)))]
 mod tests;
+mod timeline;
 mod token;
 mod turns;
 
-pub use estimates::{
-    ENOUGH_STEPS, Estimate, EstimateLosses, KernelEstimate, LaneEstimate, StandardError, Together,
-};
+pub use estimates::{ENOUGH_STEPS, Estimate, KernelEstimate, LaneEstimate, StandardError};
 pub(crate) use exposed::ExposedKernels;
 pub use exposed::{KERNEL_SERIES_MOST, KERNEL_SERIES_OTHER, KernelSeries};
-pub use gaps::Gaps;
+pub use fold::{Fold, Folding, MAX_SPANS, MAX_STEP_SPANS};
+pub use folded::{Incomplete, RowFigures, StepLosses};
+pub(crate) use instruments::FoldedCopy;
 pub use instruments::{KernelInstruments, KernelTime};
 #[cfg(feature = "nvtx")]
 pub use lane_ranges::{nvtx_pop, nvtx_push_lane};
 pub use ledger::Ledger;
-pub use ops::{Edge, EventOps, SpanPoll};
+pub use oldest::{OldestSpan, OldestSpans};
+pub use ops::{Edge, EventOps, Place, SpanPoll};
 pub use ring::{SpanRing, SpanRingBuilder};
-pub use sink::{Landed, SpanKey, SpanSink, SpanTag};
+pub use span::{Harvested, Landed, NotBegun, NotEnded, SpanKey, SpanTag, StepId};
+pub use steps::{Anchor, Entered, FOLLOWED_STEPS, StepTable, Taking};
 pub use table::{KERNEL_TABLE_SLOTS, KernelTable};
+pub use timeline::LaneFigures;
 pub use token::SpanToken;
 
 /// The lanes of a serving step, in the scheduler's order.

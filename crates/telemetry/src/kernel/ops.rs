@@ -22,11 +22,23 @@ pub enum SpanPoll {
     Failed,
 }
 
+/// Where in its step a span began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Signed GPU nanoseconds from the step's anchor.
+    At(i64),
+    /// The anchor is not done: the span is asked about again later.
+    Pending,
+    /// It has no place, or none that can be read.
+    Unknown,
+}
+
 /// A pool of event pairs, one to a slot of the ring.
 ///
 /// The ring never calls `record` and a poll for one slot at the same time, nor
-/// two of either; [`gap`](Self::gap) has a rule of its own. Two methods are required; the others have defaults and exist
-/// for drivers where polling needs a bracket or a cheaper form.
+/// two of either; [`gap`](Self::gap) has a rule of its own. Two methods are
+/// required; the others have defaults and exist for drivers where polling needs
+/// a bracket or a cheaper form, and for what else events can tell.
 pub trait EventOps: Send + Sync {
     /// Records the slot's event for `edge` on `stream`. `false`: it was not
     /// recorded, and the span fails.
@@ -73,6 +85,13 @@ pub trait EventOps: Send + Sync {
         let _ = (prev, slot);
         None
     }
+
+    /// From the anchor of the step on `track` to the start event of `slot`,
+    /// inside a bracket; the pair was just read as done.
+    fn place(&self, track: u32, slot: usize) -> Place {
+        let _ = (track, slot);
+        Place::Unknown
+    }
 }
 
 impl<T: EventOps + ?Sized> EventOps for std::sync::Arc<T> {
@@ -99,5 +118,8 @@ impl<T: EventOps + ?Sized> EventOps for std::sync::Arc<T> {
     }
     fn gap(&self, prev: usize, slot: usize) -> Option<u64> {
         (**self).gap(prev, slot)
+    }
+    fn place(&self, track: u32, slot: usize) -> Place {
+        (**self).place(track, slot)
     }
 }

@@ -1,31 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The harvest pass: visits slots from the oldest unlanded span to the newest
-//! and lands what the GPU has finished.
+//! and lands what the GPU has finished. After the first pending span of a
+//! stream its later ones are left alone.
 //!
-//! After the first pending span of a stream its later ones are left alone. A
-//! pass remembers 64 waiting streams; a span of a 65th is not asked about, and
-//! the next pass starts there, so that every stream gets its turn.
+//! Of the spans that are closed when a pass begins, those of one stream land in
+//! the order of their begins.
 
-use super::batch::Batch;
-use super::gaps::{Gaps, Last, Previous};
-use super::ops::{EventOps, SpanPoll};
+use super::gaps::{Last, Previous};
+use super::oldest::Leaves;
+use super::ops::{EventOps, Place, SpanPoll};
 use super::ring::SpanRing;
-use super::sink::Landing;
-use super::slot::{Slot, State, Transition, Word};
+use super::slot::{Closed, Slot, State, Word};
+use super::span::{Harvested, Landed};
 use super::streams::{Streams, Turn};
 use crate::sync::{Ordering, try_lock};
 use std::ops::Range;
 
 /// What passes keep from one to the next. Its lock makes a pass exclusive.
 pub(super) struct Pass {
-    /// Where the last pass ran out of streams to remember.
-    resume: Option<u64>,
     streams: Streams,
     previous: Previous,
-    /// Empty between passes; after a poll that panicked the next one counts it.
-    batch: Batch,
     /// For each slot, where spans left open are reclaimed.
     ages: Box<[Age]>,
+    /// The tickets of spans that are not over, for a pass that has to put them
+    /// in order; empty between passes.
+    tickets: Vec<u64>,
 }
 
 /// The lap that a pass last saw open, and when first, in the ring's clock.
@@ -36,20 +35,22 @@ struct Age {
 }
 
 impl Pass {
-    pub(super) fn new(ages: usize) -> Self {
+    pub(super) fn new(slots: usize, reclaims: bool) -> Self {
+        let ages = if reclaims { slots } else { 0 };
         Self {
-            resume: None,
             streams: Streams::new(),
             previous: Previous::new(),
-            batch: Batch::new(),
             ages: vec![Age::default(); ages].into_boxed_slice(),
+            tickets: Vec::with_capacity(slots),
         }
     }
 }
 
 impl<E: EventOps> SpanRing<E> {
-    /// Makes a pass, and returns how many spans landed.
-    pub(super) fn pass(&self, landing: &impl Landing) -> usize {
+    /// Lands each closed span whose pair is done, tells `each` of it and of
+    /// spans that cannot be timed, and returns how many landed. Never waits for
+    /// the GPU; while another thread harvests it returns 0 at once.
+    pub fn harvest_with(&self, each: impl FnMut(Harvested)) -> usize {
         if self.is_idle() {
             self.passed.passes.add(1);
             return 0;
@@ -63,39 +64,29 @@ impl<E: EventOps> SpanRing<E> {
         // are for the next one.
         let tail = self.passed.tail.load(Ordering::Relaxed);
         let head = self.head.load(Ordering::Relaxed);
-        let oldest = tail.max(head.saturating_sub(self.slots.len() as u64));
-        let resume = pass
-            .resume
-            .take()
-            .filter(|ticket| (oldest..head).contains(ticket));
-        if resume.is_some() {
-            // Spans will land out of order: no gap can be read across that.
-            pass.previous.clear();
-        }
-        let from = resume.unwrap_or(oldest);
+        let round = head.saturating_sub(self.slots.len() as u64);
         pass.streams.clear();
         let landed_before = self.passed.landed.load(Ordering::Relaxed);
         let mut visitor = Visitor {
             ring: self,
-            landing,
+            each,
             bracket: Bracket::new(&self.ops),
             pass,
-            gaps: match resume {
-                None => self.options.gaps,
-                Some(_) => Gaps::Off,
-            },
             now_ns: None,
             left: head,
+            leaves: Leaves::default(),
             landed: landed_before,
         };
-        visitor.walk(from..head);
-        if resume.is_some() {
-            visitor.walk(oldest..from);
+        if tail < round {
+            visitor.walk_in_order(round..head);
+        } else {
+            visitor.walk(tail..head);
         }
-        landing.finish(&mut visitor.pass.batch);
         let (left, landed) = (visitor.left, visitor.landed.wrapping_sub(landed_before));
+        let leaves = visitor.leaves;
+        self.waiting.leave(leaves, || visitor.now_ns());
         drop(visitor);
-        let tail = if left < oldest {
+        let tail = if left < round {
             left
         } else {
             self.skip(left..head)
@@ -115,8 +106,7 @@ impl<E: EventOps> SpanRing<E> {
             let (index, lap) = self.turns.of(*ticket);
             let slot = &self.slots[index];
             let word = slot.word();
-            let is_over = word.state() == State::Free
-                && (word.lap() >= lap || slot.skip(word, lap) == Transition::Made);
+            let is_over = word.is_free() && (word.lap() >= lap || slot.skip(word, lap));
             !is_over
         };
         let end = tickets.end;
@@ -124,22 +114,22 @@ impl<E: EventOps> SpanRing<E> {
     }
 }
 
-struct Visitor<'a, E: EventOps, L> {
+struct Visitor<'a, E: EventOps, F> {
     ring: &'a SpanRing<E>,
-    landing: &'a L,
+    each: F,
     bracket: Bracket<'a, E>,
     pass: &'a mut Pass,
-    gaps: Gaps,
     /// The clock, read at most once.
     now_ns: Option<u64>,
     /// The oldest ticket that is not over; the head if all are.
     left: u64,
+    leaves: Leaves,
     /// The ring's count.
     landed: u64,
 }
 
-impl<E: EventOps, L: Landing> Visitor<'_, E, L> {
-    /// Visits the slots of `tickets`, at most one of each slot.
+impl<E: EventOps, F: FnMut(Harvested)> Visitor<'_, E, F> {
+    /// Visits the slots of `tickets`, at most one of each slot, in that order.
     fn walk(&mut self, tickets: Range<u64>) {
         let (index, lap) = self.ring.turns.of(tickets.start);
         let many = (tickets.end - tickets.start) as usize;
@@ -151,6 +141,33 @@ impl<E: EventOps, L: Landing> Visitor<'_, E, L> {
         }
     }
 
+    /// As [`walk`](Self::walk) over one round of all slots, of which some are
+    /// in use by a span of an earlier round: visits spans in the order of their
+    /// own tickets.
+    #[cold]
+    fn walk_in_order(&mut self, tickets: Range<u64>) {
+        let turns = self.ring.turns;
+        let (first, lap) = turns.of(tickets.start);
+        let lap_of = |index| if index < first { lap + 1 } else { lap };
+        let mut found = std::mem::take(&mut self.pass.tickets);
+        found.clear();
+        for (index, slot) in self.ring.slots.iter().enumerate() {
+            let word = slot.word();
+            if word.is_free() {
+                self.visit(index, slot, word, lap_of(index));
+            } else {
+                found.push(turns.ticket(index, word.lap()));
+            }
+        }
+        found.sort_unstable();
+        for ticket in found.drain(..) {
+            let (index, _) = turns.of(ticket);
+            let slot = &self.ring.slots[index];
+            self.visit(index, slot, slot.word(), lap_of(index));
+        }
+        self.pass.tickets = found;
+    }
+
     /// Visits neighbouring slots for the tickets of one lap.
     fn visit_all(&mut self, indices: Range<usize>, lap: u64) {
         let slots = &self.ring.slots[..indices.end];
@@ -160,14 +177,14 @@ impl<E: EventOps, L: Landing> Visitor<'_, E, L> {
             next += 1;
             let word = slot.word();
             if word.is_closed_in(lap) {
-                match self.poll(index, slot, word) {
+                match self.poll(index, slot.closed(lap)) {
                     Answer::Over => continue,
                     Answer::Wait => next += self.also_wait(slot, &slots[next..], lap),
                     Answer::None => {}
                 }
-                self.stays(index, lap);
+                self.waits(index, lap, true);
             } else if !word.is_free_in(lap) {
-                self.visit_other(index, slot, word, lap);
+                self.visit(index, slot, word, lap);
             }
         }
     }
@@ -175,30 +192,37 @@ impl<E: EventOps, L: Landing> Visitor<'_, E, L> {
     /// How many of the slots after `slot`, whose stream waits, are of streams
     /// that wait too: their spans are younger.
     fn also_wait(&mut self, slot: &Slot, next: &[Slot], lap: u64) -> usize {
-        let (stream, streams) = (slot.stream(), &mut self.pass.streams);
+        let (stream, streams) = (slot.closed(lap).stream(), &mut self.pass.streams);
         let waits = |slot: &&Slot| {
-            slot.word().is_closed_in(lap)
-                && (slot.stream() == stream || streams.turn(slot.stream()) == Turn::Wait)
+            let of = slot.closed(lap).stream();
+            slot.word().is_closed_in(lap) && (of == stream || streams.turn(of) == Turn::Wait)
         };
         next.iter().take_while(waits).count()
     }
 
-    /// Visits a slot that is neither closed nor free in lap `lap`.
+    /// Visits a slot for the ticket of lap `lap`, whatever it is in.
     #[inline(never)]
-    fn visit_other(&mut self, index: usize, slot: &Slot, word: Word, lap: u64) {
+    fn visit(&mut self, index: usize, slot: &Slot, word: Word, lap: u64) {
         let over = match word.state() {
-            State::Free => true,
-            State::Closed => matches!(self.poll(index, slot, word), Answer::Over),
+            State::Free | State::Landed => true,
+            State::Closed => matches!(self.poll(index, slot.closed(word.lap())), Answer::Over),
             State::Open => self.reclaim(index, slot, word),
-            State::Busy => false,
+            State::Starting | State::Ending => false,
         };
         if !over {
-            // The span's lap, which may be of an earlier ticket.
-            self.stays(index, word.lap());
+            // The span's lap, which may be of another ticket.
+            self.waits(index, word.lap(), word.state() == State::Closed);
         } else if word.lap() < lap {
             // A turn that nobody has taken yet.
             self.stays(index, lap);
         }
+    }
+
+    /// Notes that a slot's span is not over.
+    fn waits(&mut self, index: usize, lap: u64, is_closed: bool) {
+        self.leaves
+            .note(self.ring.turns.ticket(index, lap), is_closed);
+        self.stays(index, lap);
     }
 
     /// Notes that a slot's lap is not over.
@@ -206,93 +230,119 @@ impl<E: EventOps, L: Landing> Visitor<'_, E, L> {
         self.left = self.left.min(self.ring.turns.ticket(index, lap));
     }
 
+    fn now_ns(&mut self) -> u64 {
+        *self.now_ns.get_or_insert_with(self.ring.options.clock)
+    }
+
     /// Frees a span left open for too long; whether it did.
     fn reclaim(&mut self, index: usize, slot: &Slot, word: Word) -> bool {
-        let options = &self.ring.options;
-        let (Some(limit_ns), Some(age)) = (options.reclaim_after_ns, self.pass.ages.get_mut(index))
-        else {
+        let Some(limit_ns) = self.ring.options.reclaim_after_ns else {
             return false;
         };
-        let now_ns = *self.now_ns.get_or_insert_with(options.clock);
+        let now_ns = self.now_ns();
+        let Some(age) = self.pass.ages.get_mut(index) else {
+            return false;
+        };
         if age.lap != word.lap() {
             (age.lap, age.since_ns) = (word.lap(), now_ns);
         }
-        if now_ns.saturating_sub(age.since_ns) < limit_ns || slot.give_up(word) == Transition::Lost
-        {
+        if now_ns.saturating_sub(age.since_ns) < limit_ns {
             return false;
         }
+        let Some(flags) = slot.give_up(word) else {
+            return false;
+        };
         self.ring.counts.reclaimed.add(1);
+        (self.each)(Harvested::Reclaimed(flags.tag()));
         true
     }
 
     /// Asks about a closed span, if its stream has not said to wait.
     #[inline(always)]
-    fn poll(&mut self, index: usize, slot: &Slot, word: Word) -> Answer {
-        let stream = slot.stream();
+    fn poll(&mut self, index: usize, span: Closed<'_>) -> Answer {
+        let stream = span.stream();
         let answer = match self.pass.streams.turn(stream) {
             Turn::Next => self.ring.ops.poll_next(index),
             Turn::First => {
                 if !self.bracket.open() {
                     return Answer::None;
                 }
-                self.pass.streams.meet(stream);
-                self.ring.ops.poll_first(index)
+                self.ask_first(index, &span)
             }
             Turn::Wait => return Answer::Wait,
-            Turn::Later => {
-                let ticket = self.ring.turns.ticket(index, word.lap());
-                self.pass.resume.get_or_insert(ticket);
-                return Answer::None;
-            }
         };
         match answer {
-            SpanPoll::Ready(ns) => {
-                self.land(index, slot, word, ns);
-                Answer::Over
-            }
+            SpanPoll::Ready(ns) => self.land(index, span, ns),
             SpanPoll::Pending => {
                 self.pass.streams.wait();
                 Answer::Wait
             }
             SpanPoll::Failed => {
                 self.pass.previous.forget(stream);
-                slot.settle(word.lap(), false);
+                let tag = span.filed().flags.tag();
+                span.fail();
                 self.ring.counts.failed.add(1);
-                self.landing.failed();
+                (self.each)(Harvested::Failed(tag));
                 Answer::Over
             }
         }
     }
 
+    #[inline(never)]
+    fn ask_first(&mut self, index: usize, span: &Closed<'_>) -> SpanPoll {
+        if self.now_ns.is_none() {
+            let now_ns = self.now_ns();
+            self.ring.waiting.ask(now_ns);
+        }
+        self.pass.streams.meet(span.stream());
+        self.ring.ops.poll_first(index)
+    }
+
     #[inline]
-    fn land(&mut self, index: usize, slot: &Slot, word: Word, ns: u64) {
-        let packed = slot.filed();
-        let gap_ns = match self.gaps {
-            Gaps::Off => None,
-            rule => {
-                let span = Last {
-                    stream: slot.stream(),
-                    packed,
-                    losses: slot.losses(),
-                    slot: index,
-                    lap: word.lap(),
-                };
-                self.gap(rule, span)
-            }
+    fn land(&mut self, index: usize, span: Closed<'_>, ns: u64) -> Answer {
+        let packed = span.filed();
+        let start_ns = match packed.flags.track() {
+            None => None,
+            Some(track) => match self.ring.ops.place(track, index) {
+                Place::At(ns) => Some(ns),
+                Place::Unknown => None,
+                Place::Pending => {
+                    self.pass.streams.wait();
+                    return Answer::Wait;
+                }
+            },
         };
-        let batch = &mut self.pass.batch;
-        self.landing.landed(batch, packed, ns, gap_ns);
-        slot.settle(word.lap(), true);
+        let stream = span.stream();
+        let gap_ns = if self.ring.options.gaps {
+            self.gap(Last {
+                stream,
+                losses: span.losses(),
+                slot: index,
+                lap: span.lap(),
+            })
+        } else {
+            None
+        };
+        span.land();
         self.landed = self.landed.wrapping_add(1);
         // Relaxed: a count, of which the pass is the only writer.
         let passed = &self.ring.passed;
         passed.landed.store(self.landed, Ordering::Relaxed);
+        (self.each)(Harvested::Landed(Landed {
+            key: packed.key(),
+            flags: packed.flags,
+            stream,
+            ns,
+            gap_ns,
+            start_ns,
+        }));
+        Answer::Over
     }
 
     /// From the end of the span before on the stream of `span`, if that still has
     /// its events.
-    fn gap(&mut self, rule: Gaps, span: Last) -> Option<u64> {
-        let before = self.pass.previous.follow(rule, span)?;
+    fn gap(&mut self, span: Last) -> Option<u64> {
+        let before = self.pass.previous.follow(span)?;
         let slot = &self.ring.slots[before.slot];
         slot.while_landed(before.lap, || self.ring.ops.gap(before.slot, span.slot))
     }

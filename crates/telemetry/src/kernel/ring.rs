@@ -15,18 +15,19 @@
 //!
 //! What may happen to one slot is in the [`slot`](super::slot) module.
 
-use super::gaps::Gaps;
 use super::instruments::KernelInstruments;
 use super::ledger::Ledger;
+use super::oldest::Waiting;
 use super::ops::{Edge, EventOps};
 use super::pass::Pass;
-use super::sink::{Each, Packed, SpanKey, SpanSink, SpanTag};
-use super::slot::{Slot, State, Transition};
+use super::slot::{Slot, State};
+use super::span::{Flags, NotBegun, NotEnded, Packed, SpanKey, SpanTag};
 use super::token::{RINGS, SLOT_BITS, SpanToken};
 use super::turns::Turns;
 use crate::clock::{Clock, monotonic_ns};
 use crate::instrument::Counter;
 use crate::sync::{AtomicU64, Mutex, Ordering, relaxed};
+use crossbeam_utils::CachePadded;
 use std::fmt;
 use std::time::Duration;
 
@@ -40,22 +41,11 @@ pub struct SpanRing<E: EventOps> {
     /// This ring's number in tokens.
     id: u64,
     /// Tickets handed out: all that two recorders have to share.
-    pub(super) head: Line<AtomicU64>,
+    pub(super) head: CachePadded<AtomicU64>,
     /// What passes write, often.
-    pub(super) passed: Line<Passed>,
+    pub(super) passed: CachePadded<Passed>,
     pub(super) counts: Counts,
-}
-
-/// Apart from its neighbours: two cache lines, as some CPUs fetch them in pairs.
-#[repr(align(128))]
-pub(super) struct Line<T>(T);
-
-impl<T> std::ops::Deref for Line<T> {
-    type Target = T;
-    #[inline]
-    fn deref(&self) -> &T {
-        &self.0
-    }
+    pub(super) waiting: Waiting,
 }
 
 pub(super) struct Passed {
@@ -81,7 +71,7 @@ pub(super) struct Counts {
 pub(super) struct Options {
     pub(super) reclaim_after_ns: Option<u64>,
     pub(super) clock: Clock,
-    pub(super) gaps: Gaps,
+    pub(super) gaps: bool,
 }
 
 /// Options of a ring; see [`SpanRing::builder`].
@@ -106,9 +96,10 @@ impl<E: EventOps> SpanRingBuilder<E> {
         self
     }
 
-    /// Between which spans the gap is read; between none by default.
-    pub fn gaps(mut self, gaps: Gaps) -> Self {
-        self.options.gaps = gaps;
+    /// Reads the gap between each span and the one before it on its stream;
+    /// not by default.
+    pub fn gaps(mut self) -> Self {
+        self.options.gaps = true;
         self
     }
 
@@ -125,21 +116,22 @@ impl<E: EventOps> SpanRingBuilder<E> {
             self.slots <= 1 << SLOT_BITS,
             "a span ring has at most 2^24 slots"
         );
-        let ages = self.options.reclaim_after_ns.map_or(0, |_| self.slots);
+        let reclaims = self.options.reclaim_after_ns.is_some();
         SpanRing {
             ops: self.ops,
             slots: (0..self.slots).map(|_| Slot::new()).collect(),
-            pass: Mutex::new(Pass::new(ages)),
+            pass: Mutex::new(Pass::new(self.slots, reclaims)),
             options: self.options,
             id: RINGS_MADE.fetch_add(1, Ordering::Relaxed) % RINGS + 1,
             turns: Turns::new(self.slots),
-            head: Line(AtomicU64::new(0)),
-            passed: Line(Passed {
+            head: CachePadded::new(AtomicU64::new(0)),
+            passed: CachePadded::new(Passed {
                 tail: AtomicU64::new(0),
                 landed: relaxed::AtomicU64::new(0),
                 passes: Counter::new(),
             }),
             counts: Counts::default(),
+            waiting: Waiting::new(),
         }
     }
 }
@@ -159,7 +151,7 @@ impl<E: EventOps> SpanRing<E> {
         let options = Options {
             reclaim_after_ns: None,
             clock: monotonic_ns,
-            gaps: Gaps::Off,
+            gaps: false,
         };
         SpanRingBuilder {
             ops,
@@ -190,106 +182,117 @@ impl<E: EventOps> SpanRing<E> {
         stream: u64,
         instruments: &KernelInstruments,
     ) -> Option<SpanToken> {
-        self.begin_into(key, SpanTag::default(), stream, instruments)
+        let begun = self.begin_tagged(key, SpanTag::default(), stream);
+        begun
+            .inspect_err(|why| instruments.count_not_begun(*why))
+            .ok()
     }
 
-    /// As [`begin`](Self::begin), with a tag that comes back when the span
-    /// lands, and any sink.
+    /// As [`begin`](Self::begin), with a tag that comes back when the span is
+    /// over.
+    ///
+    /// # Errors
+    /// Why there is no span; the ring has counted it.
     #[inline]
-    pub fn begin_into<S: SpanSink + ?Sized>(
+    pub fn begin_tagged(
         &self,
         key: SpanKey,
         tag: SpanTag,
         stream: u64,
-        sink: &S,
-    ) -> Option<SpanToken> {
-        if !self.ops.admits(stream) {
-            self.counts.refused.add(1);
-            return None;
+    ) -> Result<SpanToken, NotBegun> {
+        if self.ops.admits(stream) {
+            self.begin_admitted(key, tag, stream)
+        } else {
+            self.refuse();
+            Err(NotBegun::Refused)
         }
-        self.take(Packed::new(key, tag), stream, sink)
     }
 
-    /// The next turn, for a span on a stream that admits it. Apart from
-    /// `begin_into`, so that key and tag are packed where they are known.
-    #[inline(never)]
-    fn take<S: SpanSink + ?Sized>(
+    /// As [`begin_tagged`](Self::begin_tagged), on a stream that
+    /// [`EventOps::admits`] was asked about a moment ago.
+    ///
+    /// # Errors
+    /// Why there is no span; the ring has counted it.
+    #[inline]
+    pub fn begin_admitted(
         &self,
-        packed: Packed,
+        key: SpanKey,
+        tag: SpanTag,
         stream: u64,
-        sink: &S,
-    ) -> Option<SpanToken> {
+    ) -> Result<SpanToken, NotBegun> {
+        self.take(Packed::new(key, tag), stream)
+    }
+
+    /// The next turn. Apart from its callers, so that key and tag are packed
+    /// where they are known.
+    #[inline(never)]
+    fn take(&self, packed: Packed, stream: u64) -> Result<SpanToken, NotBegun> {
         let ticket = self.head.fetch_add(1, Ordering::Relaxed);
         let (index, lap) = self.turns.of(ticket);
         let slot = &self.slots[index];
-        if slot.claim(lap) == Transition::Lost {
-            self.drop_attempt(slot, lap, sink);
-            return None;
-        }
-        slot.describe(packed, self.losses());
+        let Some(claimed) = slot.claim(lap) else {
+            slot.turn_away(lap);
+            self.counts.dropped.add(1);
+            return Err(NotBegun::Dropped);
+        };
+        let losses = if self.options.gaps { self.losses() } else { 0 };
+        claimed.describe(packed, losses);
         if self.ops.record(index, Edge::Start, stream) {
-            slot.open(lap);
-            Some(SpanToken::new(self.id, lap, index))
+            claimed.open();
+            Ok(SpanToken::new(self.id, lap, index))
         } else {
-            slot.abandon_start(lap);
-            self.fail(sink);
-            None
+            claimed.abandon();
+            self.counts.failed.add(1);
+            Err(NotBegun::Failed)
         }
-    }
-
-    #[cold]
-    fn drop_attempt<S: SpanSink + ?Sized>(&self, slot: &Slot, lap: u64, sink: &S) {
-        slot.turn_away(lap);
-        self.counts.dropped.add(1);
-        sink.dropped();
-    }
-
-    #[cold]
-    fn fail<S: SpanSink + ?Sized>(&self, sink: &S) {
-        self.counts.failed.add(1);
-        sink.failed();
     }
 
     /// Ends the span on `stream`. A token whose span is already over, or of
     /// another ring, touches no event and counts `stale_ends`.
     #[inline]
     pub fn end(&self, token: SpanToken, stream: u64, instruments: &KernelInstruments) {
-        self.end_into(token, stream, instruments);
-    }
-
-    /// As [`end`](Self::end), with any sink.
-    #[inline]
-    pub fn end_into<S: SpanSink + ?Sized>(&self, token: SpanToken, stream: u64, sink: &S) {
-        let taken = self.open_slot(token).and_then(|(index, slot)| {
-            let seen = slot.peek();
-            let is_it = seen.state() == State::Open && token.is_lap(seen.lap());
-            (is_it && slot.begin_end(seen) == Transition::Made).then_some((index, slot, seen.lap()))
-        });
-        let Some((index, slot, lap)) = taken else {
-            self.counts.stale_ends.add(1);
-            return;
-        };
-        if self.ops.record(index, Edge::End, stream) {
-            slot.close(lap, stream);
-        } else {
-            slot.abandon_end(lap);
-            self.fail(sink);
+        if let Err(NotEnded::Failed(_)) = self.end_span(token, stream) {
+            instruments.span_failures.add(1);
         }
     }
 
-    /// Gives up a span that will not be ended (a launch that failed). A token
-    /// whose span is already over counts `stale_ends`.
-    pub fn cancel(&self, token: SpanToken) {
-        let given_up = self.open_slot(token).is_some_and(|(_, slot)| {
-            let seen = slot.peek();
-            let is_it = seen.state() == State::Open && token.is_lap(seen.lap());
-            is_it && slot.give_up(seen) == Transition::Made
+    /// As [`end`](Self::end).
+    ///
+    /// # Errors
+    /// Why there is no end; the ring has counted it.
+    #[inline]
+    pub fn end_span(&self, token: SpanToken, stream: u64) -> Result<(), NotEnded> {
+        let open = self.slot_of(token);
+        let Some((index, ending)) =
+            open.and_then(|(index, slot)| Some((index, slot.begin_end(token)?)))
+        else {
+            self.counts.stale_ends.add(1);
+            return Err(NotEnded::Stale);
+        };
+        if self.ops.record(index, Edge::End, stream) {
+            ending.close(stream);
+            Ok(())
+        } else {
+            let flags = ending.abandon();
+            self.counts.failed.add(1);
+            Err(NotEnded::Failed(flags.tag()))
+        }
+    }
+
+    /// Gives up a span that will not be ended (a launch that failed), and
+    /// returns its tag. A token whose span is already over counts `stale_ends`.
+    pub fn cancel(&self, token: SpanToken) -> Option<SpanTag> {
+        let given_up = self.slot_of(token).and_then(|(_, slot)| {
+            let seen = slot.word();
+            let is_open = seen.state() == State::Open && token.is_lap(seen.lap());
+            if is_open { slot.give_up(seen) } else { None }
         });
-        if given_up {
+        if given_up.is_some() {
             self.counts.cancelled.add(1);
         } else {
             self.counts.stale_ends.add(1);
         }
+        given_up.map(Flags::tag)
     }
 
     /// Counts an attempt that the caller turned away itself.
@@ -297,7 +300,7 @@ impl<E: EventOps> SpanRing<E> {
         self.counts.refused.add(1);
     }
 
-    fn open_slot(&self, token: SpanToken) -> Option<(usize, &Slot)> {
+    fn slot_of(&self, token: SpanToken) -> Option<(usize, &Slot)> {
         if !token.is_of(self.id) {
             return None;
         }
@@ -310,13 +313,14 @@ impl<E: EventOps> SpanRing<E> {
     /// waits for the GPU; while another thread harvests it returns 0 at once.
     /// The instruments show the launches of a pass at its end.
     pub fn harvest(&self, instruments: &KernelInstruments) -> usize {
-        self.pass(instruments)
-    }
-
-    /// As [`harvest`](Self::harvest), with any sink, which hears of each span
-    /// as it lands.
-    pub fn harvest_into<S: SpanSink + ?Sized>(&self, sink: &S) -> usize {
-        self.pass(&Each(sink))
+        if self.is_idle() {
+            self.passed.passes.add(1);
+            return 0;
+        }
+        let mut landing = instruments.landing();
+        let landed = self.harvest_with(|span| landing.count(&span, |_| ()));
+        landing.finish(|_| ());
+        landed
     }
 
     /// Spans lost so far: two spans with the same count at their begin have no
@@ -348,7 +352,7 @@ impl<E: EventOps> SpanRing<E> {
     /// What became of every attempt so far. It stops nobody.
     #[must_use]
     pub fn ledger(&self) -> Ledger {
-        let in_use = |slot: &&Slot| slot.peek().state() != State::Free;
+        let in_use = |slot: &&Slot| !slot.peek().is_free();
         let refused = self.counts.refused.get();
         Ledger {
             attempts: self.head.load(Ordering::Relaxed) + refused,

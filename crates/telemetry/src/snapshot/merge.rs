@@ -6,7 +6,7 @@
 
 use super::{KernelLane, KernelSnapshot, LaneSnapshot, Snapshot};
 use crate::floor::Floor;
-use crate::kernel::{Estimate, LaneEstimate, StandardError};
+use crate::kernel::{Estimate, LaneEstimate, LaneFigures, StandardError};
 
 /// Snapshots that cannot be merged; nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,11 +62,11 @@ impl Snapshot {
                 None => self.lanes.push(theirs.clone()),
             }
         }
+        self.device = figures(self.device, other.device);
         self.lane_gap_unknown += other.lane_gap_unknown;
-        self.kernel_gap_unknown += other.kernel_gap_unknown;
         for theirs in &other.kernels {
             let same = |ours: &&mut KernelSnapshot| {
-                (&ours.name, ours.is_graph) == (&theirs.name, theirs.is_graph)
+                (&ours.name, ours.kind) == (&theirs.name, theirs.kind)
             };
             match self.kernels.iter_mut().find(same) {
                 Some(ours) => ours.add(theirs, Errors::Separate),
@@ -86,14 +86,22 @@ impl Snapshot {
                 None => self.kernel_series.push(theirs.clone()),
             }
         }
-        self.estimate_losses = self.estimate_losses.plus(other.estimate_losses);
+        self.losses = self.losses.plus(other.losses);
         self.table_full += other.table_full;
         self.spans_dropped += other.spans_dropped;
         self.span_failures += other.span_failures;
         self.floor = largest(self.floor, other.floor);
         self.recorders.extend(other.recorders.iter().cloned());
-        self.judge();
+        self.sort();
         Ok(())
+    }
+}
+
+/// Figures of those of which they are known.
+fn figures(ours: Option<LaneFigures>, theirs: Option<LaneFigures>) -> Option<LaneFigures> {
+    match (ours, theirs) {
+        (Some(ours), Some(theirs)) => Some(ours.plus(theirs)),
+        (ours, theirs) => ours.or(theirs),
     }
 }
 
@@ -111,10 +119,9 @@ impl LaneSnapshot {
     fn merge(&mut self, other: &Self) {
         self.gpu.merge(&other.gpu);
         self.gap.merge(&other.gap);
-        self.kernel_gap.merge(&other.kernel_gap);
         self.wall.merge(&other.wall);
-        self.armed_ns += other.armed_ns;
-        self.kernel_ns += other.kernel_ns;
+        self.figures = figures(self.figures, other.figures);
+        self.incomplete = self.incomplete.plus(other.incomplete);
         let (ours, theirs) = (self.estimate, other.estimate);
         let total_ns = ours.total_ns + theirs.total_ns;
         self.estimate = LaneEstimate {
@@ -147,6 +154,7 @@ impl KernelSnapshot {
         }
         self.total_ns += other.total_ns;
         self.samples += other.samples;
+        self.figures = self.figures.plus(other.figures);
         for theirs in &other.lanes {
             match self.lanes.iter_mut().find(|ours| ours.lane == theirs.lane) {
                 Some(ours) => ours.estimate = add(ours.estimate, theirs.estimate, errors),

@@ -18,19 +18,25 @@ pub(crate) use take::Sources;
 
 use crate::floor::Floor;
 use crate::instrument::HistogramSnapshot;
-use crate::kernel::{Estimate, EstimateLosses, KernelSeries, LaneEstimate, Ledger};
+use crate::kernel::{
+    Estimate, Incomplete, KernelSeries, LaneEstimate, LaneFigures, Ledger, RowFigures, StepLosses,
+};
 use crate::telemetry::TelemetryConfig;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
 /// The version of [`Snapshot`]'s shape. Another number means that a field
-/// changed its meaning or went; new fields keep the number.
-pub const SNAPSHOT_VERSION: u32 = 1;
+/// changed its meaning or went; new fields keep the number. A snapshot of an
+/// earlier version is read as one of this: what it does not tell is null or 0.
+pub const SNAPSHOT_VERSION: u32 = 2;
 
 /// What one device's telemetry held at one moment, or several merged.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct Snapshot {
-    /// [`SNAPSHOT_VERSION`] of the writer.
+    /// [`SNAPSHOT_VERSION`]; written first, so that it is read first.
+    #[serde(deserialize_with = "known_version")]
     pub version: u32,
     /// How many snapshots are merged in this one; 1 where it was taken.
     pub sources: u64,
@@ -49,19 +55,20 @@ pub struct Snapshot {
     pub host: HostSnapshot,
     /// The lanes, in their order.
     pub lanes: Vec<LaneSnapshot>,
+    /// All lanes together: the union of their time, and of their launches in
+    /// it. Null before a step was laid out in time.
+    pub device: Option<LaneFigures>,
     /// Lane spans whose gap is not known.
     pub lane_gap_unknown: u64,
-    /// Launches on armed steps whose gap is not known.
-    pub kernel_gap_unknown: u64,
     /// Kernels and graphs by name, the longest sampled time first. What has no
     /// name shares one row.
     pub kernels: Vec<KernelSnapshot>,
     /// Sampled time by the series that kernels have in an export, each since it
     /// got one; `other` has all that is in none of them.
-    #[serde(default)]
     pub kernel_series: Vec<KernelSeries>,
-    /// What estimates had to leave out.
-    pub estimate_losses: EstimateLosses,
+    /// What steps lost, and what estimates had to leave out.
+    #[serde(alias = "estimate_losses")]
+    pub losses: StepLosses,
     /// Samples of kernels that have no row.
     pub table_full: u64,
     /// Spans that found their slot in use.
@@ -76,6 +83,8 @@ pub struct Snapshot {
 
 /// What the host measured, from level `Basic` on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct HostSnapshot {
     /// Wall time of steps.
     pub step_wall: HistogramSnapshot,
@@ -87,6 +96,8 @@ pub struct HostSnapshot {
 
 /// A lane.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct LaneSnapshot {
     /// Its name.
     pub lane: String,
@@ -94,62 +105,60 @@ pub struct LaneSnapshot {
     pub gpu: HistogramSnapshot,
     /// GPU time between its spans and what came before each on its stream.
     pub gap: HistogramSnapshot,
-    /// GPU time between neighbouring launches, on armed steps.
-    pub kernel_gap: HistogramSnapshot,
     /// Host time of its guards.
     pub wall: HistogramSnapshot,
-    /// GPU nanoseconds of its spans on armed steps.
-    pub armed_ns: u64,
-    /// GPU nanoseconds of the launches timed in it.
-    pub kernel_ns: u64,
-    /// Launches on armed steps that the GPU waited for; null while the floor is
-    /// not known.
-    pub launch_bound: Option<LaunchBound>,
-    /// Since the sampling last changed: its time, and how much of it kernels
+    /// How its time was spent on armed steps, of those that are complete. Null
+    /// before there was one.
+    pub figures: Option<LaneFigures>,
+    /// Its time on armed steps of which that is not known.
+    pub incomplete: Incomplete,
+    /// Since the sampling last changed: its time, and how much of it launches
     /// covered.
     pub estimate: LaneEstimate,
 }
 
-/// Launches on armed steps before which the stream stood empty for longer than
-/// the floor.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LaunchBound {
-    /// How many.
-    pub launches: u64,
-    /// GPU nanoseconds of the gaps before them.
-    pub gap_ns: u64,
+/// What a row is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum RowKind {
+    /// A kernel, by its function.
+    #[default]
+    Kernel,
+    /// A graph of the application: one row for all that is in it.
+    Graph,
 }
 
-impl LaneSnapshot {
-    /// GPU nanoseconds of the lane on armed steps that no kernel or graph span
-    /// covers: gaps between launches ([`kernel_gap`](Self::kernel_gap) has
-    /// them apart), copies, and launches without a guard.
+impl RowKind {
+    /// Its spelling in a snapshot.
     #[must_use]
-    pub fn uncovered_ns(&self) -> u64 {
-        // Overlap can make the launches' sum the larger one; and under `Spread`
-        // no step is armed.
-        self.armed_ns.saturating_sub(self.kernel_ns)
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Graph => "graph",
+        }
     }
 }
 
 /// A kernel, or a graph.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct KernelSnapshot {
     /// As the application or the driver names it: whole, and mangled where the
     /// driver's is. Null: nobody gave one.
     pub name: Option<String>,
-    /// It is a graph of the application.
-    pub is_graph: bool,
+    /// What it is. (`is_graph` in version 1.)
+    #[serde(alias = "is_graph", deserialize_with = "kind_or_is_graph")]
+    pub kind: RowKind,
     /// The label of its series in an export. Null: it has none of its own.
-    #[serde(default)]
     pub series: Option<String>,
     /// GPU nanoseconds of its timed launches.
     pub total_ns: u64,
     /// How many launches were timed.
     pub samples: u64,
-    /// Its mean is within three floors: it says little of the kernel's work.
-    /// Null while the floor is not known.
-    pub near_floor: Option<bool>,
+    /// What the timelines say of its launches.
+    pub figures: RowFigures,
     /// What it took on all steps since the sampling last changed, by the lane
     /// that it was launched in.
     pub lanes: Vec<KernelLane>,
@@ -167,6 +176,8 @@ pub struct KernelLane {
 
 /// A recorder, alive or closed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct RecorderSnapshot {
     /// What tells it apart in its process.
     pub label: String,
@@ -178,10 +189,33 @@ pub struct RecorderSnapshot {
     pub kernel_ledger: Ledger,
     /// How it gets on with the driver.
     pub health: RecorderHealth,
+    /// Spans that have not landed: of each ring, the open and the closed one
+    /// that were begun first.
+    pub oldest: Vec<OldestSpanSnapshot>,
+}
+
+/// A span that has not landed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct OldestSpanSnapshot {
+    /// `lanes` or `kernels`.
+    pub ring: String,
+    /// The lane's name, or the row's; null where that has none.
+    pub name: Option<String>,
+    /// The handle of the stream of its end; null while it is open.
+    pub stream: Option<u64>,
+    /// Begun and not ended; else the GPU has not reached its end, or nobody
+    /// could ask.
+    pub is_open: bool,
+    /// Nanoseconds since a harvest pass first saw it; null before that.
+    pub age_ns: Option<u64>,
 }
 
 /// How a recorder gets on with the driver; counts are since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct RecorderHealth {
     /// The driver status that stopped it.
     pub quarantined: Option<u32>,
@@ -211,4 +245,30 @@ impl Snapshot {
         };
         (sum(|it| it.lane_ledger), sum(|it| it.kernel_ledger))
     }
+}
+
+/// The version, if this reader knows it: an earlier one is read as this.
+fn known_version<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    let found = u32::deserialize(from)?;
+    if found > SNAPSHOT_VERSION {
+        return Err(serde::de::Error::custom(format_args!(
+            "a snapshot of version {found}: this reader knows versions up to {SNAPSHOT_VERSION}; read it with the release that wrote it, or a later one"
+        )));
+    }
+    Ok(SNAPSHOT_VERSION)
+}
+
+/// A row's kind, or version 1's `is_graph`.
+fn kind_or_is_graph<'de, D: Deserializer<'de>>(from: D) -> Result<RowKind, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Either {
+        IsGraph(bool),
+        Kind(RowKind),
+    }
+    Ok(match Either::deserialize(from)? {
+        Either::IsGraph(true) => RowKind::Graph,
+        Either::IsGraph(false) => RowKind::Kernel,
+        Either::Kind(kind) => kind,
+    })
 }

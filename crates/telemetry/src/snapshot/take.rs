@@ -2,12 +2,10 @@
 //! How a snapshot is taken, and what recorders add to it.
 
 use super::{
-    HostSnapshot, KernelLane, KernelSnapshot, LaneSnapshot, LaunchBound, RecorderSnapshot,
+    HostSnapshot, KernelLane, KernelSnapshot, LaneSnapshot, RecorderSnapshot, RowKind,
     SNAPSHOT_VERSION, Snapshot,
 };
-use crate::floor::Floor;
-use crate::instrument::HistogramSnapshot;
-use crate::kernel::{KernelEstimate, LANES};
+use crate::kernel::{FoldedCopy, KernelEstimate, LANES};
 use crate::sync::{Mutex, const_fn, lock};
 use crate::telemetry::Telemetry;
 use std::collections::BTreeMap;
@@ -29,8 +27,8 @@ pub trait Source: Send + Sync {
 pub struct KernelName {
     /// The text, whole.
     pub text: Arc<str>,
-    /// It is a graph of the application.
-    pub is_graph: bool,
+    /// What it names.
+    pub kind: RowKind,
 }
 
 enum Known {
@@ -93,32 +91,32 @@ impl Telemetry {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let instruments = self.instruments();
-        let floor = self.floor();
-        let estimates = self.kernel_estimates();
+        let config = self.config();
+        let folded = instruments.copy_folded();
+        let estimates = folded.kernel_estimates(config.sampling, config.every);
         let exposed = self.exposed.read(instruments);
         let sources = lock(&self.sources.0);
         let recorders: Vec<_> = sources.iter().filter_map(Known::recorder).collect();
         let name = |func| sources.iter().find_map(|known| known.name(func));
-        let mut kernels: BTreeMap<(Option<Arc<str>>, bool), KernelSnapshot> = BTreeMap::new();
+        let mut kernels: BTreeMap<(Option<Arc<str>>, RowKind), KernelSnapshot> = BTreeMap::new();
         for row in exposed.kernels {
             let named = name(row.func);
-            let is_graph = named.as_ref().is_some_and(|name| name.is_graph);
+            let kind = named.as_ref().map(|name| name.kind).unwrap_or_default();
             let text = named.map(|name| name.text);
+            let series = text.as_ref().and_then(|name| exposed.labels.get(name));
             let kernel = KernelSnapshot {
                 name: text.as_deref().map(str::to_owned),
-                is_graph,
-                series: text
-                    .as_ref()
-                    .and_then(|name| exposed.labels.get(name).cloned()),
+                kind,
+                series: series.cloned(),
                 total_ns: row.total_ns,
                 samples: row.samples,
-                near_floor: None,
+                figures: folded.row(row.func),
                 lanes: lanes_of(row.func, &estimates),
             };
-            match kernels.get_mut(&(text.clone(), is_graph)) {
+            match kernels.get_mut(&(text.clone(), kind)) {
                 // The same name under another handle.
                 Some(known) => known.join(&kernel),
-                None => drop(kernels.insert((text, is_graph), kernel)),
+                None => drop(kernels.insert((text, kind), kernel)),
             }
         }
         drop(sources);
@@ -127,7 +125,7 @@ impl Telemetry {
             version: SNAPSHOT_VERSION,
             sources: 1,
             labels: labels(&recorders),
-            config: Some(self.config()),
+            config: Some(config),
             steps: self.steps(),
             armed_steps: self.armed_steps(),
             sampled_launches: self.sampled_launches(),
@@ -136,34 +134,32 @@ impl Telemetry {
                 launches: host.launches.get(),
                 graph_launches: host.graph_launches.get(),
             },
-            lanes: (0..LANES.len()).map(|lane| self.lane(lane)).collect(),
+            lanes: (0..LANES.len()).map(|lane| self.lane(lane, &folded)).collect(),
+            device: folded.device(),
             lane_gap_unknown: instruments.lane_gap_unknown.get(),
-            kernel_gap_unknown: instruments.kernel_gap_unknown.get(),
             kernels: kernels.into_values().collect(),
             kernel_series: exposed.series,
-            estimate_losses: self.estimate_losses(),
+            losses: folded.losses(),
             table_full: instruments.table_full.get(),
             spans_dropped: instruments.spans_dropped.get(),
             span_failures: instruments.span_failures.get(),
-            floor,
+            floor: self.floor(),
             recorders,
         };
-        snapshot.judge();
+        snapshot.sort();
         snapshot
     }
 
-    fn lane(&self, lane: usize) -> LaneSnapshot {
+    fn lane(&self, lane: usize, folded: &FoldedCopy) -> LaneSnapshot {
         let (instruments, host) = (self.instruments(), self.host());
         LaneSnapshot {
             lane: LANES[lane].to_owned(),
             gpu: instruments.lane[lane].snapshot(),
             gap: instruments.lane_gap[lane].snapshot(),
-            kernel_gap: instruments.kernel_gap[lane].snapshot(),
             wall: host.lane_wall[lane].snapshot(),
-            armed_ns: instruments.lane_armed_ns[lane].get(),
-            kernel_ns: instruments.lane_kernel_ns[lane].get(),
-            launch_bound: None,
-            estimate: self.lane_estimate(lane),
+            figures: folded.lane(lane),
+            incomplete: folded.incomplete(lane),
+            estimate: folded.lane_estimate(lane),
         }
     }
 }
@@ -204,30 +200,9 @@ fn lanes_of(func: u64, estimates: &[KernelEstimate]) -> Vec<KernelLane> {
 }
 
 impl Snapshot {
-    /// Judges gaps and kernels by the floor, and sorts the kernels.
-    pub(super) fn judge(&mut self) {
-        let Floor { pair_ns, .. } = self.floor;
-        for lane in &mut self.lanes {
-            lane.launch_bound = pair_ns.map(|floor_ns| launch_bound(&lane.kernel_gap, floor_ns));
-        }
-        for kernel in &mut self.kernels {
-            kernel.near_floor = pair_ns.map(|floor_ns| {
-                kernel.total_ns <= floor_ns.saturating_mul(3).saturating_mul(kernel.samples)
-            });
-        }
+    /// Sorts the kernels.
+    pub(super) fn sort(&mut self) {
         self.kernels
             .sort_by(|a, b| (b.total_ns, &a.name).cmp(&(a.total_ns, &b.name)));
     }
-}
-
-/// The gaps above the floor, as exactly as their buckets tell.
-fn launch_bound(gaps: &HistogramSnapshot, floor_ns: u64) -> LaunchBound {
-    let mut bound = LaunchBound::default();
-    for bucket in &gaps.buckets {
-        if bucket.sum_ns > floor_ns.saturating_mul(bucket.count) {
-            bound.launches += bucket.count;
-            bound.gap_ns = bound.gap_ns.wrapping_add(bucket.sum_ns);
-        }
-    }
-    bound
 }

@@ -11,8 +11,7 @@
 //! time over all steps then holds what chance did, and what the load did too:
 //! the error is rather too large.
 
-use super::kernel::KernelSums;
-use super::lane::LaneSums;
+use super::{KernelSums, Lane, LaneSums};
 use serde::{Deserialize, Serialize};
 
 /// Below so many steps no error is claimed: what was not seen is as likely as
@@ -42,27 +41,27 @@ pub struct StandardError {
     pub share: f64,
 }
 
-/// Of a kernel in a lane, from armed steps. `None` before the lane was seen on
-/// one.
-pub(super) fn of_armed(kernel: &KernelSums, lane: &LaneSums) -> Option<Estimate> {
-    let (armed_ns, total_ns) = (lane.armed_ns as f64, lane.total_ns as f64);
-    if lane.armed_ns == 0 {
+/// Of a kernel in a lane, from sampled steps, over which `sampled` sums the
+/// lane. `None` before there was one.
+pub(super) fn of_armed(kernel: &KernelSums, sampled: &LaneSums, lane: &Lane) -> Option<Estimate> {
+    if sampled.ns == 0 {
         return None;
     }
-    let share = kernel.sum_ns as f64 / armed_ns;
+    let (sampled_ns, total_ns) = (sampled.ns as f64, lane.total_ns as f64);
+    let share = kernel.sum_ns as f64 / sampled_ns;
     let squares = (share * share).mul_add(
-        lane.armed_squares,
+        sampled.squares,
         (-2.0 * share).mul_add(kernel.products, kernel.squares),
     );
     // Of steps that were all timed nothing is left to chance.
-    let untimed = 1.0 - lane.armed_steps as f64 / lane.steps.max(lane.armed_steps) as f64;
-    let error = (deviation(squares, lane.armed_steps) * untimed.sqrt()) / armed_ns;
-    Some(Estimate::new(kernel.steps, share, error, total_ns))
+    let untimed = 1.0 - sampled.steps as f64 / lane.steps.max(sampled.steps) as f64;
+    let error = (deviation(squares, sampled.steps) * untimed.sqrt()) / sampled_ns;
+    Some(Estimate::new(kernel.steps, share, Some(error), total_ns))
 }
 
 /// Of a kernel in a lane, where one launch in `every` was timed. `None` before
 /// the lane was seen.
-pub(super) fn of_spread(kernel: &KernelSums, lane: &LaneSums, every: u64) -> Option<Estimate> {
+pub(super) fn of_spread(kernel: &KernelSums, lane: &Lane, every: u64) -> Option<Estimate> {
     let total_ns = lane.total_ns as f64;
     if lane.total_ns == 0 {
         return None;
@@ -73,6 +72,8 @@ pub(super) fn of_spread(kernel: &KernelSums, lane: &LaneSums, every: u64) -> Opt
     let untimed = 1.0 - 1.0 / every;
     let error = every * deviation(squares, lane.steps) * untimed.sqrt() / total_ns;
     let share = every * sum / total_ns;
+    // A launch that was lost is missing N times over, and no spread tells that.
+    let error = (lane.incomplete == 0).then_some(error);
     Some(Estimate::new(kernel.steps, share, error, total_ns))
 }
 
@@ -85,33 +86,42 @@ fn deviation(squares: f64, n: u64) -> f64 {
 }
 
 impl Estimate {
-    fn new(steps: u64, share: f64, error: f64, lane_ns: f64) -> Self {
+    fn new(steps: u64, share: f64, error: Option<f64>, lane_ns: f64) -> Self {
         Self {
             steps,
             total_ns: share * lane_ns,
             share,
-            error: (steps >= ENOUGH_STEPS).then_some(StandardError {
-                total_ns: error * lane_ns,
-                share: error,
-            }),
+            error: error
+                .filter(|_| steps >= ENOUGH_STEPS)
+                .map(|error| StandardError {
+                    total_ns: error * lane_ns,
+                    share: error,
+                }),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{LaneSums, of_armed, of_spread};
-    use crate::kernel::estimates::kernel::KernelSums;
+    use super::{Estimate, KernelSums, Lane, LaneSums, of_spread};
 
-    fn lane(times: &[f64], steps: u64) -> LaneSums {
-        LaneSums {
+    fn lane(times: &[f64], steps: u64) -> Lane {
+        Lane {
             total_ns: 1_000_000,
             steps,
-            armed_steps: times.len() as u64,
-            armed_ns: times.iter().sum::<f64>() as u64,
-            armed_squares: times.iter().map(|y| y * y).sum(),
-            ..LaneSums::default()
+            sampled: LaneSums {
+                steps: times.len() as u64,
+                ns: times.iter().sum::<f64>() as u64,
+                squares: times.iter().map(|y| y * y).sum(),
+            },
+            placed: LaneSums::NONE,
+            covered: KernelSums::NONE,
+            incomplete: 0,
         }
+    }
+
+    fn of_armed(kernel: &KernelSums, lane: &Lane) -> Option<Estimate> {
+        super::of_armed(kernel, &lane.sampled, lane)
     }
 
     fn kernel(times: &[f64], lane: &[f64]) -> KernelSums {
@@ -167,11 +177,19 @@ mod tests {
             let found = of_armed(&kernel(&x, &y), &lane(&y, 4000)).unwrap();
             assert_eq!((found.steps, found.error.is_some()), (seen as u64, claims));
         }
-        assert_eq!(of_armed(&KernelSums::default(), &LaneSums::default()), None);
-        assert_eq!(
-            of_spread(&KernelSums::default(), &LaneSums::default(), 64),
-            None
-        );
+        let mut nothing = lane(&[], 0);
+        nothing.total_ns = 0;
+        assert_eq!(of_armed(&KernelSums::NONE, &nothing), None);
+        assert_eq!(of_spread(&KernelSums::NONE, &nothing, 64), None);
+    }
+
+    #[test]
+    fn under_spread_a_lost_launch_leaves_no_error_to_claim() {
+        let x = [10.0; 40];
+        let mut lane = lane(&[], 40);
+        assert!(of_spread(&kernel(&x, &x), &lane, 8).unwrap().error.is_some());
+        lane.incomplete = 1;
+        assert_eq!(of_spread(&kernel(&x, &x), &lane, 8).unwrap().error, None);
     }
 
     #[test]

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What all folded steps came to: plain numbers, behind one lock that a pass
+//! takes without waiting and a reader holds for a copy.
+
+use super::LANES;
+use super::estimates::{Estimates, StepSums};
+use super::instruments::PLACES;
+use super::timeline::{Before, LaneFigures, NO_ROW};
+use serde::{Deserialize, Serialize};
+
+/// What steps lost, and what estimates had to leave out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct StepLosses {
+    /// Steps that lost a span: no samples, and their idle time is unknown.
+    pub incomplete_steps: u64,
+    /// Steps whose spans have no place in time, but none was lost: their sums
+    /// count, their idle time is unknown.
+    pub unplaced_steps: u64,
+    /// Spans that began after their step was closed: in no step's sums.
+    pub late_spans: u64,
+    /// A kernel's time of a step in which its lane had no span.
+    pub unpaired_steps: u64,
+    /// Launches of a kernel and lane that found 512 such pairs before them.
+    pub rowless_spans: u64,
+}
+
+impl StepLosses {
+    /// Adds those of another GPU or process.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            incomplete_steps: self.incomplete_steps.saturating_add(other.incomplete_steps),
+            unplaced_steps: self.unplaced_steps.saturating_add(other.unplaced_steps),
+            late_spans: self.late_spans.saturating_add(other.late_spans),
+            unpaired_steps: self.unpaired_steps.saturating_add(other.unpaired_steps),
+            rowless_spans: self.rowless_spans.saturating_add(other.rowless_spans),
+        }
+    }
+}
+
+/// Lane time of sampled steps that could not be laid out in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Incomplete {
+    /// Steps that had the lane.
+    pub steps: u64,
+    /// GPU nanoseconds of the lane's spans.
+    pub ns: u64,
+}
+
+impl Incomplete {
+    pub(super) const NONE: Self = Self { steps: 0, ns: 0 };
+
+    pub(super) fn add(&mut self, steps: u64, ns: u64) {
+        self.steps = self.steps.saturating_add(steps);
+        self.ns = self.ns.saturating_add(ns);
+    }
+
+    /// Adds another.
+    #[must_use]
+    pub fn plus(mut self, other: Self) -> Self {
+        self.add(other.steps, other.ns);
+        self
+    }
+}
+
+/// What the timelines say of a kernel's launches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct RowFigures {
+    /// Samples that began while their stream was busy: before them it stood
+    /// empty for less than half of what an empty pair reads.
+    pub busy_start_samples: u64,
+    /// GPU nanoseconds of these.
+    pub busy_start_ns: u64,
+    /// Samples before which it stood empty for longer. These also read the
+    /// latency of their launch. What is in neither is not known.
+    pub idle_start_samples: u64,
+    /// GPU nanoseconds of these.
+    pub idle_start_ns: u64,
+    /// Launches that their lane waited for.
+    pub waits: u64,
+    /// GPU nanoseconds that it waited.
+    pub waited_ns: u64,
+}
+
+impl RowFigures {
+    const NONE: Self = Self {
+        busy_start_samples: 0,
+        busy_start_ns: 0,
+        idle_start_samples: 0,
+        idle_start_ns: 0,
+        waits: 0,
+        waited_ns: 0,
+    };
+
+    /// Adds others.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            busy_start_samples: self.busy_start_samples.saturating_add(other.busy_start_samples),
+            busy_start_ns: self.busy_start_ns.saturating_add(other.busy_start_ns),
+            idle_start_samples: self.idle_start_samples.saturating_add(other.idle_start_samples),
+            idle_start_ns: self.idle_start_ns.saturating_add(other.idle_start_ns),
+            waits: self.waits.saturating_add(other.waits),
+            waited_ns: self.waited_ns.saturating_add(other.waited_ns),
+        }
+    }
+
+    /// What launch latency put on top of the kernel's work in all samples that
+    /// found their stream idle, nanoseconds: by how much their mean is above
+    /// that of the others, if it is. `None` where either are fewer than
+    /// [`ENOUGH_STEPS`](super::ENOUGH_STEPS).
+    #[must_use]
+    pub fn latency_ns(&self) -> Option<f64> {
+        let enough = super::ENOUGH_STEPS;
+        if self.busy_start_samples < enough || self.idle_start_samples < enough {
+            return None;
+        }
+        let others = self.idle_start_samples as f64;
+        let mean = self.idle_start_ns as f64 / others;
+        let busy_mean = self.busy_start_ns as f64 / self.busy_start_samples as f64;
+        Some((mean - busy_mean) * others)
+    }
+
+    #[inline]
+    fn add(&mut self, launch: &Before, floor_ns: Option<u64>) {
+        if let (Some(gap_ns), Some(floor_ns)) = (launch.gap_ns, floor_ns) {
+            if i128::from(gap_ns) * 2 < i128::from(floor_ns) {
+                self.busy_start_samples += 1;
+                self.busy_start_ns = self.busy_start_ns.saturating_add(launch.ns);
+            } else {
+                self.idle_start_samples += 1;
+                self.idle_start_ns = self.idle_start_ns.saturating_add(launch.ns);
+            }
+        }
+        if launch.waited_ns > 0 {
+            self.waits += 1;
+            self.waited_ns = self.waited_ns.saturating_add(launch.waited_ns);
+        }
+    }
+}
+
+/// See the module.
+#[derive(Clone)]
+pub(super) struct Folded {
+    pub(super) estimates: Estimates,
+    pub(super) lanes: [LaneFigures; LANES.len()],
+    pub(super) incomplete: [Incomplete; LANES.len()],
+    pub(super) device: LaneFigures,
+    pub(super) rows: [RowFigures; PLACES],
+    incomplete_steps: u64,
+    pub(super) unplaced_steps: u64,
+    pub(super) late_spans: u64,
+}
+
+impl Folded {
+    pub(super) const fn new() -> Self {
+        Self {
+            estimates: Estimates::new(),
+            lanes: [LaneFigures::NONE; LANES.len()],
+            incomplete: [Incomplete::NONE; LANES.len()],
+            device: LaneFigures::NONE,
+            rows: [RowFigures::NONE; PLACES],
+            incomplete_steps: 0,
+            unplaced_steps: 0,
+            late_spans: 0,
+        }
+    }
+
+    /// Adds a step whose launches were added before it. `armed`: its time is to
+    /// be laid out, or counted as not.
+    pub(super) fn add(&mut self, step: &StepSums<'_>, armed: bool) {
+        self.estimates.add(step);
+        match step.figures {
+            Some(figures) => {
+                for (sum, lane) in self.lanes.iter_mut().zip(figures.lanes) {
+                    *sum = sum.plus(lane);
+                }
+                self.device = self.device.plus(figures.device);
+            }
+            None if armed => {
+                for (sum, lane) in self.incomplete.iter_mut().zip(step.lanes) {
+                    sum.add(u64::from(lane.spans > 0), lane.ns);
+                }
+            }
+            None => {}
+        }
+        self.incomplete_steps += u64::from(step.is_lost);
+    }
+
+    /// Adds a launch of a step that is complete.
+    #[inline]
+    pub(super) fn add_launch(&mut self, launch: &Before, floor_ns: Option<u64>) {
+        if launch.row != NO_ROW
+            && let Some(row) = self.rows.get_mut(usize::from(launch.row))
+        {
+            row.add(launch, floor_ns);
+        }
+    }
+
+    pub(super) fn losses(&self) -> StepLosses {
+        let (unpaired_steps, rowless_spans) = self.estimates.losses();
+        StepLosses {
+            incomplete_steps: self.incomplete_steps,
+            unplaced_steps: self.unplaced_steps,
+            late_spans: self.late_spans,
+            unpaired_steps,
+            rowless_spans,
+        }
+    }
+}

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The steps whose spans are put together: how many spans each began, and
+//! whether more can come.
+//!
+//! A followed step has a *track*, a number that grows by one from step to step,
+//! and the entry of the table that the track falls on. An entry is one word:
+//!
+//! | state | whose it is |
+//! |---|---|
+//! | `Free` | nobody's: the first span of a later step than its last takes it |
+//! | `Taking` | a step's, whose anchor is being recorded: [`Taking`] |
+//! | `Placed` | a step's, whose anchor was recorded |
+//! | `Unplaced` | a step's without an anchor |
+//!
+//! 1. The word is changed by compare-and-exchange only, and only by who finds
+//!    its own track there: nobody who comes late changes a later step.
+//! 2. A step's spans are counted when they begin. One that comes to nothing is
+//!    taken off again; if its work was lost, the word says so for good.
+//! 3. A closed step counts no more spans. It is over when every span that it
+//!    counted is over.
+//! 4. Only the fold frees an entry, and tracks of an entry only grow. A span
+//!    that found the entry in use by an earlier step leaves a mark; then the
+//!    entry is free only to steps that begin after it is freed: no step is
+//!    followed without its first spans.
+//! 5. `Taking -> Placed` is written with Release and read with Acquire, so that
+//!    the fold finds the anchor recorded; `-> Free` with Release and claimed with
+//!    Acquire, so that an anchor is not recorded before it was last read.
+
+use crate::instrument::Counter;
+use crate::sync::{AtomicU64, Ordering, relaxed};
+
+/// Steps that are followed at a time.
+pub const FOLLOWED_STEPS: usize = if cfg!(metrale_loom) { 2 } else { 64 };
+/// A step is closed when this many later ones were begun.
+const LATER_STEPS: u32 = 4;
+
+/// Bits 0 and 1 of a word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+enum State {
+    Free = 0,
+    Taking = 1,
+    Placed = 2,
+    Unplaced = 3,
+}
+
+const STATE: u64 = 3;
+const CLOSED: u64 = 1 << 2;
+const LOST: u64 = 1 << 3;
+/// A later step found the entry in use.
+const TURNED_AWAY: u64 = 1 << 4;
+/// One span, in bits 5 to 31; the track is in bits 32 to 63.
+const SPAN: u64 = 1 << 5;
+const SPANS: u64 = (1 << 32) - SPAN;
+const TRACK_SHIFT: u32 = 32;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Word(u64);
+
+impl Word {
+    const fn free_after(track: u32) -> Self {
+        Self((track as u64) << TRACK_SHIFT | State::Free as u64)
+    }
+
+    fn state(self) -> State {
+        match self.0 & STATE {
+            0 => State::Free,
+            1 => State::Taking,
+            2 => State::Placed,
+            _ => State::Unplaced,
+        }
+    }
+
+    fn track(self) -> u32 {
+        (self.0 >> TRACK_SHIFT) as u32
+    }
+
+    /// In use by the step on `track`.
+    fn is_of(self, track: u32) -> bool {
+        self.track() == track && self.state() != State::Free
+    }
+
+    fn has(self, bit: u64) -> bool {
+        self.0 & bit != 0
+    }
+
+    fn spans(self) -> u32 {
+        ((self.0 & SPANS) / SPAN) as u32
+    }
+}
+
+/// What a span that begins finds of its step.
+pub enum Entered<'a> {
+    /// It is the step's first: an anchor is to be recorded.
+    First(Taking<'a>),
+    /// It is counted in its step.
+    Counted,
+    /// The step is not followed, or is over.
+    Alone,
+}
+
+/// The owner of `Taking`; dropped, the step goes on without an anchor.
+#[must_use = "the step has no anchor before this says so"]
+pub struct Taking<'a> {
+    table: &'a StepTable,
+    track: u32,
+    next: State,
+}
+
+impl Taking<'_> {
+    /// The number of the step's anchor, under [`FOLLOWED_STEPS`].
+    #[must_use]
+    pub fn anchor(&self) -> usize {
+        entry_of(self.track)
+    }
+
+    /// The anchor was recorded.
+    pub fn placed(mut self) {
+        self.next = State::Placed;
+    }
+}
+
+impl Drop for Taking<'_> {
+    fn drop(&mut self) {
+        let state = self.next as u64;
+        // Release: the anchor was recorded (partner: the load of `anchor`).
+        self.table.change(self.track, Ordering::Release, |word| {
+            Some(word.0 & !STATE | state)
+        });
+    }
+}
+
+/// Where a step's anchor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Anchor {
+    /// Being recorded.
+    Coming,
+    /// Recorded, with this number.
+    At(usize),
+    /// There is none.
+    None,
+}
+
+/// How a step stands, for the fold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Standing {
+    pub(super) track: u32,
+    pub(super) number: u64,
+    pub(super) armed: bool,
+    /// Spans that it counted and that did not come to nothing.
+    pub(super) spans: u32,
+    pub(super) closed: bool,
+    pub(super) lost: bool,
+    pub(super) placed: bool,
+}
+
+/// See the module.
+pub struct StepTable {
+    words: [AtomicU64; FOLLOWED_STEPS],
+    /// The number of the step of each entry, and in bit 0 whether it is armed.
+    /// Written in `Taking`.
+    numbers: [relaxed::AtomicU64; FOLLOWED_STEPS],
+    /// A bit for each entry that may be in use.
+    used: AtomicU64,
+    turned_away: Counter,
+    late: Counter,
+}
+
+fn entry_of(track: u32) -> usize {
+    track as usize % FOLLOWED_STEPS
+}
+
+impl StepTable {
+    /// A table that follows no step yet.
+    #[must_use]
+    pub fn new() -> Self {
+        // The track that comes before the entry's first one.
+        let before = |entry| Word::free_after((entry as u32).wrapping_sub(FOLLOWED_STEPS as u32));
+        Self {
+            words: std::array::from_fn(|entry| AtomicU64::new(before(entry).0)),
+            numbers: std::array::from_fn(|_| relaxed::AtomicU64::new(0)),
+            used: AtomicU64::new(0),
+            turned_away: Counter::new(),
+            late: Counter::new(),
+        }
+    }
+
+    /// Changes the word of `track` as long as it is in use by that step; what
+    /// it was, if it was changed.
+    fn change(
+        &self,
+        track: u32,
+        success: Ordering,
+        next: impl Fn(Word) -> Option<u64>,
+    ) -> Option<Word> {
+        let word = &self.words[entry_of(track)];
+        let mut seen = Word(word.load(Ordering::Relaxed));
+        loop {
+            if !seen.is_of(track) {
+                return None;
+            }
+            match word.compare_exchange(seen.0, next(seen)?, success, Ordering::Relaxed) {
+                Ok(_) => return Some(seen),
+                Err(found) => seen = Word(found),
+            }
+        }
+    }
+
+    /// Counts a span that is about to begin in step `number`, on `track`.
+    pub fn enter(&self, track: u32, number: u64, armed: bool) -> Entered<'_> {
+        let entry = entry_of(track);
+        let word = &self.words[entry];
+        let mut seen = Word(word.load(Ordering::Relaxed));
+        loop {
+            let is_free = seen.state() == State::Free;
+            let next = if is_free && is_later(track, seen.track()) {
+                u64::from(track) << TRACK_SHIFT | SPAN | State::Taking as u64
+            } else if seen.is_of(track) {
+                if seen.has(CLOSED) || seen.0 & SPANS == SPANS {
+                    self.late.add(1);
+                    return Entered::Alone;
+                }
+                seen.0 + SPAN
+            } else if !is_later(track, seen.track()) {
+                self.late.add(1);
+                return Entered::Alone;
+            } else if seen.has(TURNED_AWAY) {
+                return Entered::Alone;
+            } else {
+                seen.0 | TURNED_AWAY
+            };
+            // Acquire: the fold is done with the entry and its anchor (partner:
+            // `free`).
+            match word.compare_exchange(seen.0, next, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) if is_free => {
+                    let number = number << 1 | u64::from(armed);
+                    self.numbers[entry].store(number, Ordering::Relaxed);
+                    self.used.fetch_or(1 << entry, Ordering::Relaxed);
+                    return Entered::First(Taking {
+                        table: self,
+                        track,
+                        next: State::Unplaced,
+                    });
+                }
+                Ok(_) if seen.is_of(track) => return Entered::Counted,
+                Ok(_) => {
+                    self.turned_away.add(1);
+                    return Entered::Alone;
+                }
+                Err(found) => seen = Word(found),
+            }
+        }
+    }
+
+    /// A span of the step on `track` came to nothing, and its work was lost.
+    #[cold]
+    pub fn lose(&self, track: u32) {
+        self.change(track, Ordering::Relaxed, |word| {
+            Some((word.0 - SPAN) | LOST)
+        });
+    }
+
+    /// Work of the step on `track` is missing from it, which was never counted.
+    #[cold]
+    pub fn miss(&self, track: u32) {
+        self.change(track, Ordering::Relaxed, |word| Some(word.0 | LOST));
+    }
+
+    /// A span of the step on `track` came to nothing, and there was no work.
+    #[cold]
+    pub fn withdraw(&self, track: u32) {
+        self.change(track, Ordering::Relaxed, |word| Some(word.0 - SPAN));
+    }
+
+    /// The step on `track` counts no more spans.
+    pub fn close(&self, track: u32) {
+        self.change(track, Ordering::Relaxed, |word| Some(word.0 | CLOSED));
+    }
+
+    /// The anchor of the step on `track`.
+    #[must_use]
+    #[inline]
+    pub fn anchor(&self, track: u32) -> Anchor {
+        let entry = entry_of(track);
+        // Acquire: the anchor was recorded (partner: the drop of `Taking`).
+        let word = Word(self.words[entry].load(Ordering::Acquire));
+        match word.state() {
+            _ if word.track() != track => Anchor::None,
+            State::Taking => Anchor::Coming,
+            State::Placed => Anchor::At(entry),
+            State::Free | State::Unplaced => Anchor::None,
+        }
+    }
+
+    /// Whether no step waits: one load.
+    #[must_use]
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.used.load(Ordering::Relaxed) == 0
+    }
+
+    /// Spans of steps that were over, or closed, when they began.
+    pub(super) fn late_spans(&self) -> u64 {
+        self.late.get()
+    }
+
+    /// Steps that found their entry in use. Of several that find the same one
+    /// in use at a time, the first counts.
+    pub(super) fn turned_away(&self) -> u64 {
+        self.turned_away.get()
+    }
+
+    /// Whether the step on `track` has an entry.
+    pub(super) fn follows(&self, track: u32) -> bool {
+        Word(self.words[entry_of(track)].load(Ordering::Relaxed)).is_of(track)
+    }
+
+    /// How the step of an entry stands, for the fold. A step is closed here if
+    /// `newest`, the newest track, is far enough from its own.
+    pub(super) fn standing(&self, entry: usize, newest: u32) -> Option<Standing> {
+        let mut word = Word(self.words[entry].load(Ordering::Acquire));
+        let track = word.track();
+        if matches!(word.state(), State::Free | State::Taking) {
+            return None;
+        }
+        if !word.has(CLOSED) && newest.wrapping_sub(track) as i32 >= LATER_STEPS as i32 {
+            self.close(track);
+            word = Word(self.words[entry].load(Ordering::Acquire));
+        }
+        let number = self.numbers[entry].load(Ordering::Relaxed);
+        Some(Standing {
+            track,
+            number: number >> 1,
+            armed: number & 1 == 1,
+            spans: word.spans(),
+            closed: word.has(CLOSED),
+            lost: word.has(LOST),
+            placed: word.state() == State::Placed,
+        })
+    }
+
+    /// The entries that may be in use, as bits.
+    pub(super) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Frees the entry of the step on `track`, which the fold is done with.
+    pub(super) fn free(&self, track: u32, newest: u32) {
+        // Before the word: whoever takes the entry sets the bit after that.
+        let bit = 1 << entry_of(track);
+        self.used.fetch_and(!bit, Ordering::Relaxed);
+        // Release: the anchor was read for the last time (partner: `enter`).
+        self.change(track, Ordering::Release, |word| {
+            let last = if word.has(TURNED_AWAY) { newest } else { track };
+            Some(Word::free_after(last).0)
+        });
+    }
+}
+
+/// Whether track `a` comes after track `b`.
+fn is_later(a: u32, b: u32) -> bool {
+    a.wrapping_sub(b) as i32 > 0
+}
+
+impl Default for StepTable {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Debug for StepTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StepTable")
+            .field("used", &self.used().count_ones())
+            .finish_non_exhaustive()
+    }
+}
