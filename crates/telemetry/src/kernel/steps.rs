@@ -19,9 +19,9 @@
 //! 3. A closed step counts no more spans. It is over when every span that it
 //!    counted is over.
 //! 4. Only the fold frees an entry, and tracks of an entry only grow. A span
-//!    that found the entry in use by an earlier step leaves a mark; then the
-//!    entry is free only to steps that begin after it is freed: no step is
-//!    followed without its first spans.
+//!    that finds the entry in use by an earlier step leaves its track there;
+//!    then the entry is free only to steps after that one: no step is followed
+//!    without its first spans.
 //! 5. `Taking -> Placed` is written with Release and read with Acquire, so that
 //!    the fold finds the anchor recorded; `-> Free` with Release and claimed with
 //!    Acquire, so that an anchor is not recorded before it was last read.
@@ -47,10 +47,12 @@ enum State {
 const STATE: u64 = 3;
 const CLOSED: u64 = 1 << 2;
 const LOST: u64 = 1 << 3;
-/// A later step found the entry in use.
-const TURNED_AWAY: u64 = 1 << 4;
-/// One span, in bits 5 to 31; the track is in bits 32 to 63.
-const SPAN: u64 = 1 << 5;
+/// In bits 4 to 9, of the last step that found the entry in use: by how many
+/// rounds of the table it is later; `MOST_ROUNDS` or more.
+const ROUND: u64 = 1 << 4;
+const MOST_ROUNDS: u32 = 63;
+/// One span, in bits 10 to 31; the track is in bits 32 to 63.
+const SPAN: u64 = 1 << 10;
 const SPANS: u64 = (1 << 32) - SPAN;
 const TRACK_SHIFT: u32 = 32;
 
@@ -86,6 +88,17 @@ impl Word {
 
     fn spans(self) -> u32 {
         ((self.0 & SPANS) / SPAN) as u32
+    }
+
+    fn rounds(self) -> u32 {
+        (self.0 / ROUND) as u32 & MOST_ROUNDS
+    }
+
+    /// Turns the step on `track`, a later one, away; `None`: that was done.
+    fn turn_away(self, track: u32) -> Option<u64> {
+        let rounds = track.wrapping_sub(self.track()) / FOLLOWED_STEPS as u32;
+        let more = rounds.min(MOST_ROUNDS).checked_sub(self.rounds())?;
+        (more > 0).then_some(self.0 + u64::from(more) * ROUND)
     }
 }
 
@@ -224,10 +237,10 @@ impl StepTable {
             } else if !is_later(track, seen.track()) {
                 self.late.add(1);
                 return Entered::Alone;
-            } else if seen.has(TURNED_AWAY) {
-                return Entered::Alone;
+            } else if let Some(next) = seen.turn_away(track) {
+                next
             } else {
-                seen.0 | TURNED_AWAY
+                return Entered::Alone;
             };
             // Acquire: the fold is done with the entry and its anchor (partner:
             // `free`).
@@ -304,8 +317,7 @@ impl StepTable {
         self.late.get()
     }
 
-    /// Steps that found their entry in use. Of several that find the same one
-    /// in use at a time, the first counts.
+    /// Steps that found their entry in use.
     pub(super) fn turned_away(&self) -> u64 {
         self.turned_away.get()
     }
@@ -351,7 +363,10 @@ impl StepTable {
         self.used.fetch_and(!bit, Ordering::Relaxed);
         // Release: the anchor was read for the last time (partner: `enter`).
         self.change(track, Ordering::Release, |word| {
-            let last = if word.has(TURNED_AWAY) { newest } else { track };
+            let last = match word.rounds() {
+                MOST_ROUNDS => newest,
+                rounds => track.wrapping_add(rounds * FOLLOWED_STEPS as u32),
+            };
             Some(Word::free_after(last).0)
         });
     }
@@ -375,3 +390,6 @@ impl std::fmt::Debug for StepTable {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(metrale_loom)))]
+mod tests;
