@@ -459,3 +459,6 @@ impl std::fmt::Debug for Fold {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(metrale_loom)))]
+mod tests;

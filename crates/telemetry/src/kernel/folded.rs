@@ -20,7 +20,8 @@ pub struct StepLosses {
     pub unplaced_steps: u64,
     /// Spans that began after their step was closed: in no step's sums.
     pub late_spans: u64,
-    /// A kernel's time of a step in which its lane had no span.
+    /// Steps in which kernels ran in a lane that had no span: what these took is
+    /// in no estimate.
     pub unpaired_steps: u64,
     /// Launches of a kernel and lane that found 512 such pairs before them.
     pub rowless_spans: u64,

@@ -226,17 +226,20 @@ impl Estimates {
             }
         }
         if !step.is_lost {
-            step.rows.iter().for_each(|row| self.add_row(step, row));
+            let mut is_unpaired = false;
+            for row in step.rows {
+                // Of launches in no lane there are raw sums only.
+                if let Some(part) = step.lanes.get(usize::from(row.lane)) {
+                    is_unpaired |= part.spans == 0;
+                    self.add_row(row, part);
+                }
+            }
+            self.unpaired += u64::from(is_unpaired);
         }
     }
 
-    fn add_row(&mut self, step: &StepSums<'_>, row: &RowOfStep) {
-        let Some(part) = step.lanes.get(usize::from(row.lane)) else {
-            // Launched in no lane: in the raw sums only.
-            return;
-        };
+    fn add_row(&mut self, row: &RowOfStep, part: &LaneOfStep) {
         if part.spans == 0 {
-            self.unpaired += 1;
             return;
         }
         match self.row_for(row) {
@@ -308,7 +311,7 @@ impl Estimates {
         (0..LANES.len()).flat_map(of_lane).collect()
     }
 
-    /// Rows of steps whose lane had no span, and launches without a row.
+    /// Steps with rows of a lane that had no span, and launches without a row.
     pub(super) fn losses(&self) -> (u64, u64) {
         (self.unpaired, self.rowless)
     }

@@ -20,7 +20,6 @@ pub(super) fn figures(settled: &[Settled], lane: Option<u8>) -> (LaneFigures, Ve
         ..LaneFigures::default()
     };
     let (mut begun, mut idle_ns, mut sum_ns) = (false, 0, 0);
-    let mut arrived = vec![false; launches.len()];
     let starts = settled.iter().map(|span| span.start_ns);
     let ends = settled.iter().map(|span| span.end_ns);
     let (Some(first), Some(last)) = (starts.min(), ends.max()) else {
@@ -32,14 +31,18 @@ pub(super) fn figures(settled: &[Settled], lane: Option<u8>) -> (LaneFigures, Ve
         let has = |span: &&Settled| (span.start_ns..=span.end_ns).contains(&at);
         let has_moment = lanes.iter().any(has);
         let mut running = 0;
-        for (arrived, (launch, waited_ns)) in arrived.iter_mut().zip(&mut launches) {
+        for (launch, waited_ns) in &mut launches {
             if !is_in(&launch.span, lane) {
                 continue;
             }
-            let is_moment = launch.start_ns == launch.end_ns && launch.start_ns == at;
-            let runs = covers(launch, at);
-            let arrives = (runs && in_lane) || (is_moment && has_moment);
-            if arrives && !std::mem::replace(arrived, true) {
+            // Where the lane's time stands still it can begin as well.
+            let is_in_lane = if launch.start_ns == launch.end_ns {
+                has_moment
+            } else {
+                let in_lane = |at| lanes.iter().any(|span| covers(span, at));
+                (launch.start_ns..launch.end_ns).any(in_lane)
+            };
+            if launch.start_ns == at && is_in_lane {
                 if !std::mem::replace(&mut begun, true) {
                     sums.lead_ns = idle_ns;
                 } else if idle_ns > 0 {
@@ -48,7 +51,7 @@ pub(super) fn figures(settled: &[Settled], lane: Option<u8>) -> (LaneFigures, Ve
                 }
                 idle_ns = 0;
             }
-            running += u64::from(runs);
+            running += u64::from(covers(launch, at));
         }
         match (in_lane, running) {
             (false, _) => sums.outside_ns += running,
