@@ -287,15 +287,36 @@ impl StepTable {
     /// A span of the step on `track` came to nothing, and its work was lost.
     #[cold]
     pub fn lose(&self, track: u32) {
+        // Relaxed: one word, nothing to publish; as in `withdraw` and `close`.
         self.change(track, Ordering::Relaxed, |word| {
             Some((word.0 - SPAN) | LOST)
         });
     }
 
     /// Work of the step on `track` is missing from it, which was never counted.
+    /// A step that begins with such work is not followed.
     #[cold]
     pub fn miss(&self, track: u32) {
-        self.change(track, Ordering::Relaxed, |word| Some(word.0 | LOST));
+        let entry = entry_of(track);
+        let word = &self.words[entry];
+        // Relaxed: one word, nothing to publish.
+        let mut seen = Word(word.load(Ordering::Relaxed));
+        loop {
+            let next = if seen.is_of(track) {
+                seen.0 | LOST
+            } else if !is_later(track, seen.track()) {
+                return;
+            } else if seen.state() == State::Free {
+                Word::free_after(track).0
+            } else {
+                self.wait(entry, track);
+                seen.0 | TURNED_AWAY
+            };
+            match word.compare_exchange(seen.0, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(found) => seen = Word(found),
+            }
+        }
     }
 
     /// A span of the step on `track` came to nothing, and there was no work.
@@ -404,6 +425,7 @@ impl StepTable {
             // the fence of `wait`).
             // Model: steps::a_step_that_was_turned_away_is_not_followed.
             self.change(track, Ordering::Acquire, next);
+            // Relaxed: after the exchange.
             last = self.waiting[entry].load(Ordering::Relaxed) as u32;
         }
     }
