@@ -3,12 +3,14 @@
 //! what is idle, landed and pending.
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use metrale_bench::armed::Armed;
 use metrale_bench::events::{Done, Waiting};
 use metrale_bench::naive::NaiveRing;
-use metrale_bench::spans::{ARMED_LAUNCHES, Spans, armed_ring, fill_armed};
+use metrale_bench::spans::Spans;
 use metrale_bench::threads::busy;
 use metrale_telemetry::kernel::{KernelInstruments, SpanRing};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 static INTO: KernelInstruments = KernelInstruments::new();
 
@@ -71,40 +73,74 @@ fn landed<S: Spans<Done>>(criterion: &mut Criterion, slots: usize, spans: usize)
     let ring = S::make(Done, slots);
     ring.fill(spans, 1, &INTO);
     let id = BenchmarkId::new(S::NAME, format!("{spans} of {slots} slots"));
+    let fill = || assert_eq!(ring.fill(spans, 1, &INTO), spans);
+    passes(
+        criterion,
+        "harvest_landed",
+        id,
+        spans,
+        || ring.harvest(&INTO),
+        fill,
+    );
+}
+
+/// A span of those that `harvest` lands, of `spans` to a pass; `fill` is not
+/// timed.
+fn passes(
+    criterion: &mut Criterion,
+    group: &str,
+    id: BenchmarkId,
+    spans: usize,
+    harvest: impl Fn() -> usize + Sync,
+    fill: impl Fn() + Sync,
+) {
     criterion
-        .benchmark_group("harvest_landed")
+        .benchmark_group(group)
         .bench_function(id, |bencher| {
             bencher.iter_custom(|landed| {
                 let rounds = landed.div_ceil(spans as u64);
-                let work = |_| assert_eq!(ring.harvest(&INTO), spans);
-                let between = || assert_eq!(ring.fill(spans, 1, &INTO), spans);
-                busy(1, rounds, spans as u64, landed, work, between)
+                let work = |_| assert_eq!(harvest(), spans);
+                busy(1, rounds, spans as u64, landed, work, &fill)
             });
         });
 }
 
-/// A landed launch of an armed step, with its gap and its estimates: counted as
-/// a pass does, and one by one.
+/// A landed launch of an armed step of 1,000, with its place and its part of
+/// the fold; beside it a span that the plain design lands.
 fn armed(criterion: &mut Criterion) {
-    let (ring, step) = (armed_ring(4096), AtomicU64::new(0));
-    let fill = || {
-        let step = step.fetch_add(1, Ordering::Relaxed);
-        fill_armed(&ring, step, ARMED_LAUNCHES, &INTO);
-    };
-    fill();
-    let mut group = criterion.benchmark_group("harvest_armed");
-    let mut measure = |name, harvest: &(dyn Fn() -> usize + Sync)| {
-        let id = BenchmarkId::new(name, format!("{ARMED_LAUNCHES} of 4096 slots"));
-        group.bench_function(id, |bencher| {
-            bencher.iter_custom(|launches| {
-                let rounds = launches.div_ceil(ARMED_LAUNCHES as u64);
-                let work = |_| assert_eq!(harvest(), ARMED_LAUNCHES);
-                busy(1, rounds, ARMED_LAUNCHES as u64, launches, work, fill)
-            });
+    const LAUNCHES: usize = 1_000;
+    let group = "harvest_armed";
+    let steps = Armed::new(4096, LAUNCHES);
+    steps.fill(1);
+    let harvest = || steps.harvest(&INTO, || ());
+    let fill = || steps.fill(1);
+    let id = |name| BenchmarkId::new(name, format!("{LAUNCHES} of 4096 slots"));
+    passes(criterion, group, id("metrale"), LAUNCHES, harvest, fill);
+    let ring = NaiveRing::make(Done, 4096);
+    ring.fill(LAUNCHES, 1, &INTO);
+    let fill = || assert_eq!(ring.fill(LAUNCHES, 1, &INTO), LAUNCHES);
+    let harvest = || ring.harvest(&INTO);
+    passes(criterion, group, id("naive"), LAUNCHES, harvest, fill);
+}
+
+/// The fold of all that a pass landed, when it completes `steps` steps at once.
+fn fold(criterion: &mut Criterion, steps: usize, launches: usize) {
+    let armed = Armed::new(8192, launches);
+    let id = BenchmarkId::new("metrale", format!("{steps} steps of {launches} launches"));
+    let mut group = criterion.benchmark_group("fold");
+    group.bench_function(id, |bencher| {
+        bencher.iter_custom(|folds| {
+            let mut spent = Duration::ZERO;
+            for _ in 0..folds {
+                armed.fill(steps);
+                let mut began = Instant::now();
+                let landed = armed.harvest(&INTO, || began = Instant::now());
+                spent += began.elapsed();
+                assert_eq!((landed, armed.is_idle()), (steps * launches, true));
+            }
+            spent
         });
-    };
-    measure("metrale", &|| ring.harvest(&INTO));
-    measure("one by one", &|| ring.harvest_into(&INTO));
+    });
 }
 
 /// A pass over a ring without spans.
@@ -142,6 +178,8 @@ fn all(criterion: &mut Criterion) {
         }
     }
     armed(criterion);
+    fold(criterion, 1, 8192);
+    fold(criterion, 64, 128);
     for threads in [2, 3, 4] {
         for slots in [4096, 65_536] {
             begin_end::<SpanRing<Done>>(criterion, slots, threads);

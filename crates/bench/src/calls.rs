@@ -44,10 +44,7 @@ pub const SCRIPTS: &[Script] = &[
     script("left_open", left_open),
 ];
 
-const ARMED: Step = Step {
-    number: None,
-    armed: true,
-};
+const ARMED: Step = Step::armed(0, 0);
 
 /// What the recorder calls while `work` runs; the application launches only.
 fn count(work: impl FnOnce()) -> Calls {

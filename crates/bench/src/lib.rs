@@ -4,6 +4,7 @@
 //!
 //! - [`spans`]: one face for the ring and for the plain design it is compared
 //!   with ([`naive`]), over events that cost nothing ([`events`]).
+//! - [`armed`]: steps that are laid out in time.
 //! - [`plain_histogram`]: the histogram that a programmer would write first.
 //! - [`app`]: an application on the simulated driver.
 //! - [`threads`]: time on several threads.
@@ -13,6 +14,7 @@
 #![deny(missing_docs)]
 
 pub mod app;
+pub mod armed;
 pub mod calls;
 pub mod events;
 pub mod gpu;

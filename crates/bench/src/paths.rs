@@ -5,12 +5,13 @@
 //! it is named for.
 
 use crate::app::{App, stream_ref};
-use crate::events::{Done, SPAN_NS, Waiting};
+use crate::armed::Armed;
+use crate::events::{Done, Waiting};
 use crate::naive::NaiveRing;
-use crate::spans::{Spans, armed_ring, fill_armed, handle, kernel};
+use crate::spans::{Spans, handle, kernel};
 use metrale_gpu_runtime::timing::FuncRef;
 use metrale_telemetry::instrument::NanosHistogram;
-use metrale_telemetry::kernel::{KernelInstruments, LANE_DECODE, SpanKey, SpanRing};
+use metrale_telemetry::kernel::{KernelInstruments, SpanKey, SpanRing};
 use metrale_telemetry::{Level, Telemetry, TelemetryConfig};
 use std::hint::black_box;
 
@@ -47,9 +48,7 @@ pub const PATHS: &[Path] = &[
     },
     Path {
         minus: Some("begin_end_armed"),
-        ..path("harvest_armed", 10_000, |n| {
-            harvest_armed(n, |ring| ring.harvest(&INTO));
-        })
+        ..path("harvest_armed", 10_000, harvest_armed)
     },
     path("harvest_idle", 10_000, harvest_idle::<SpanRing<Done>>),
     path("harvest_pending_1", 1_000, |n| pending(n, 1, 1)),
@@ -81,12 +80,6 @@ pub const PATHS: &[Path] = &[
             harvest_landed::<NaiveRing<Done>>,
         )
     },
-    Path {
-        minus: Some("begin_end_armed"),
-        ..path("naive_harvest_armed", 10_000, |n| {
-            harvest_armed(n, |ring| ring.harvest_into(&INTO));
-        })
-    },
     path("naive_harvest_idle", 100, harvest_idle::<NaiveRing<Done>>),
     path("naive_harvest_pending_1000", 100, |n| {
         harvest_pending::<NaiveRing<Waiting>>(n, 1_000, 1);
@@ -113,17 +106,21 @@ fn harvest_landed<S: Spans<Done>>(n: u64) {
     assert_eq!(ring.harvest(&INTO) as u64, n);
 }
 
-fn filled_armed(n: u64) -> SpanRing<Done> {
-    let ring = armed_ring(SLOTS);
-    fill_armed(&ring, 0, n as usize, &INTO);
-    ring
+/// Launches to an armed step.
+const TO_STEP: usize = 1_000;
+
+/// `n` launches in armed steps.
+fn filled_armed(n: u64) -> Armed {
+    let armed = Armed::new(SLOTS, TO_STEP);
+    armed.fill(n as usize / TO_STEP);
+    armed
 }
 
-/// Counted by kernel, or one by one.
-fn harvest_armed(n: u64, harvest: impl Fn(&SpanRing<Done>) -> usize) {
-    let ring = filled_armed(n);
-    assert_eq!(harvest(&ring) as u64, n);
-    assert_eq!(INTO.lane_kernel_ns[LANE_DECODE].get(), n * SPAN_NS);
+/// The pass that lands them and folds their steps.
+fn harvest_armed(n: u64) {
+    let armed = filled_armed(n);
+    assert_eq!(armed.harvest(&INTO, || ()) as u64, n);
+    assert!(armed.is_idle());
 }
 
 fn harvest_idle<S: Spans<Done>>(n: u64) {
@@ -230,7 +227,7 @@ fn launch(n: u64, level: Level) {
     let recorder = app.recorder(level, 64);
     let step = std::iter::repeat_with(|| recorder.step())
         .take(64)
-        .find(|step| !step.armed())
+        .find(|step| !step.is_armed())
         .expect("one step in 64 is armed");
     let lane = step.lane(0, stream_ref(app.streams[0]));
     let spin = FuncRef::from_raw(app.spin);

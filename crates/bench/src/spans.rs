@@ -2,10 +2,7 @@
 //! One face for the ring and for the plain design, so that both are put
 //! through the same benchmark.
 
-use crate::events::Done;
-use metrale_telemetry::kernel::{
-    EventOps, Gaps, KernelInstruments, LANE_DECODE, SpanKey, SpanRing, SpanTag, SpanToken,
-};
+use metrale_telemetry::kernel::{EventOps, KernelInstruments, SpanKey, SpanRing, SpanToken};
 
 /// A ring of spans.
 pub trait Spans<E: EventOps>: Sync {
@@ -37,36 +34,6 @@ pub trait Spans<E: EventOps>: Sync {
             }
         }
         taken
-    }
-}
-
-/// Launches to an armed step of [`fill_armed`].
-pub const ARMED_LAUNCHES: usize = 1_000;
-
-/// A ring as the recorder has it for launches.
-#[must_use]
-pub fn armed_ring(slots: usize) -> SpanRing<Done> {
-    SpanRing::builder(Done, slots)
-        .gaps(Gaps::WithinStep)
-        .build()
-}
-
-/// Begins and ends `spans` launches of armed steps, as the recorder tags them;
-/// the first step is `step`.
-///
-/// # Panics
-/// Where the ring has no slot for one.
-pub fn fill_armed(ring: &SpanRing<Done>, step: u64, spans: usize, into: &KernelInstruments) {
-    for nth in 0..spans {
-        let tag = SpanTag {
-            armed: true,
-            lane: Some(LANE_DECODE),
-            step: Some(step + (nth / ARMED_LAUNCHES) as u64),
-        };
-        let token = ring
-            .begin_into(SpanKey::Kernel(kernel(nth)), tag, 1, into)
-            .expect("a free slot");
-        ring.end(token, 1, into);
     }
 }
 
@@ -110,7 +77,7 @@ impl<E: EventOps> Spans<E> for SpanRing<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::{SPAN_NS, Waiting};
+    use crate::events::{Done, SPAN_NS, Waiting};
     use crate::naive::NaiveRing;
     use metrale_telemetry::kernel::KernelTime;
 

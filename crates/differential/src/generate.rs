@@ -107,7 +107,7 @@ fn turns(actions: Vec<(u32, A)>) -> impl Strategy<Value = Turn> {
 fn captures() -> impl Strategy<Value = Vec<Turn>> {
     let launches = A::ModuleLoad..=A::GraphLaunch;
     let drawn = DRAWN.iter().copied();
-    let drawn = drawn.filter(|(_, it)| launches.contains(it) || *it >= A::Serve);
+    let drawn = drawn.filter(|(_, action)| launches.contains(action) || *action >= A::Serve);
     let meanwhile = drawn.chain([(8, A::EventRecord), (6, A::StreamWaitEvent)]);
     let meanwhile = vec(turns(meanwhile.collect()), 1..8);
     (0..THREADS as u8, NUMBERS, NUMBERS, meanwhile).prop_map(|(thread, s, mode, meanwhile)| {

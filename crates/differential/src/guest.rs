@@ -66,8 +66,18 @@ pub trait Guest: Send {
     fn end(&mut self, what: What, span: u64, stream: Stream);
     /// Gives a span up.
     fn cancel(&mut self, what: What, span: u64);
-    /// Times `launches`, all within one launch span in one lane.
-    fn serve(&mut self, lane: usize, function: u64, stream: Stream, launches: &mut dyn FnMut());
+    /// Spans are of a new step from here on. `ends`: the one before counts no
+    /// more of them, else it is closed when enough later ones have come.
+    fn step(&mut self, ends: bool);
+    /// Times `launches`, all within one launch span in one lane of a step of its
+    /// own, and tells them the books.
+    fn serve(
+        &mut self,
+        lane: usize,
+        function: u64,
+        stream: Stream,
+        launches: &mut dyn FnMut(Books),
+    );
     /// Lands what is done; how many spans that were.
     fn harvest(&mut self) -> usize;
     /// A function is about to be unloaded.
@@ -99,7 +109,11 @@ impl Maker {
     }
 }
 
-struct Recorded(Recorder);
+struct Recorded {
+    recorder: Recorder,
+    /// The armed step that spans are of.
+    step: Step,
+}
 
 impl Recorded {
     fn make(setup: &Setup, context: u64) -> Option<Box<dyn Guest>> {
@@ -115,8 +129,9 @@ impl Recorded {
         let driver = driver(setup.driver)?;
         // SAFETY: the context is live, and its guests leave before it goes.
         let made = unsafe { Recorder::from_raw(driver, context, telemetry(), config) };
-        made.ok()
-            .map(|recorder| Box::new(Self(recorder)) as Box<dyn Guest>)
+        let recorder = made.ok()?;
+        let step = recorder.telemetry().step_begin();
+        Some(Box::new(Self { recorder, step }))
     }
 }
 
@@ -163,21 +178,20 @@ fn loaded(function: u64) -> KernelRef<'static> {
 
 impl Guest for Recorded {
     fn begin(&mut self, what: What, armed: bool, stream: Stream) -> Option<u64> {
-        let step = Step {
-            number: None,
-            armed,
-        };
+        let step = if armed { self.step } else { Step::numbered(0) };
         let stream = at(stream);
         let token = match what {
-            What::Lane(lane) => self.0.begin_lane(step, lane, stream),
-            What::Kernel(function) => self.0.begin_launch(step, 0, loaded(function), stream),
+            What::Lane(lane) => self.recorder.begin_lane(step, lane, stream),
+            What::Kernel(function) => self
+                .recorder
+                .begin_launch(step, 0, loaded(function), stream),
             What::Function(function) => {
-                self.0
+                self.recorder
                     .begin_launch(step, 1, FuncRef::from_raw(function), stream)
             }
             What::Graph(name) => {
-                let graph = self.0.graph(&format!("graph {name}"));
-                self.0.begin_launch(step, 2, graph, stream)
+                let graph = self.recorder.graph(&format!("graph {name}"));
+                self.recorder.begin_launch(step, 2, graph, stream)
             }
         };
         token.map(SpanToken::to_bits)
@@ -186,51 +200,64 @@ impl Guest for Recorded {
     fn end(&mut self, what: What, span: u64, stream: Stream) {
         let token = SpanToken::from_bits(span);
         if what.is_lane() {
-            self.0.end_lane(token, at(stream));
+            self.recorder.end_lane(token, at(stream));
         } else {
-            self.0.end_launch(token, at(stream));
+            self.recorder.end_launch(token, at(stream));
         }
     }
 
     fn cancel(&mut self, what: What, span: u64) {
         let token = SpanToken::from_bits(span);
         if what.is_lane() {
-            self.0.cancel_lane(token);
+            self.recorder.cancel_lane(token);
         } else {
-            self.0.cancel_launch(token);
+            self.recorder.cancel_launch(token);
         }
     }
 
-    fn serve(&mut self, lane: usize, function: u64, stream: Stream, launches: &mut dyn FnMut()) {
-        let step = self.0.step();
+    fn step(&mut self, ends: bool) {
+        if ends {
+            self.recorder.end_step(self.step);
+        }
+        self.step = self.recorder.telemetry().step_begin();
+    }
+
+    fn serve(
+        &mut self,
+        lane: usize,
+        function: u64,
+        stream: Stream,
+        launches: &mut dyn FnMut(Books),
+    ) {
+        let step = self.recorder.step();
         let lane = step.lane(lane, at(stream));
         let _launch = lane.launch(loaded(function));
-        launches();
+        launches(self.books());
     }
 
     fn harvest(&mut self) -> usize {
-        self.0.harvest()
+        self.recorder.harvest()
     }
 
     fn forget(&mut self, function: u64) {
-        self.0.forget(FuncRef::from_raw(function));
+        self.recorder.forget(FuncRef::from_raw(function));
     }
 
     fn read(&self) {
-        let _ = (self.0.kernels(), format!("{:?}", self.0));
+        let _ = (self.recorder.kernels(), format!("{:?}", self.recorder));
     }
 
     fn books(&self) -> Books {
         Books {
-            lanes: self.0.lane_ledger(),
-            launches: self.0.kernel_ledger(),
-            silent: self.0.health().quarantined.is_some(),
+            lanes: self.recorder.lane_ledger(),
+            launches: self.recorder.kernel_ledger(),
+            silent: self.recorder.health().quarantined.is_some(),
         }
     }
 
     fn leave(self: Box<Self>, close: bool) {
         if close {
-            self.0.close();
+            self.recorder.close();
         }
     }
 }

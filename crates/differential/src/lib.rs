@@ -21,6 +21,7 @@
 mod baton;
 mod compare;
 mod cuda;
+mod follow;
 mod generate;
 pub mod guest;
 pub mod machine;
@@ -30,4 +31,5 @@ pub mod script;
 mod tally;
 
 pub use compare::{Bench, Difference, Failure, Look};
+pub use follow::OfAnchors;
 pub use tally::Tally;

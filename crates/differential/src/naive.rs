@@ -169,11 +169,11 @@ impl Guest for Naive {
             let _ = (CUDA.ctx_push.call)(self.context);
         }
         self.ledger.attempts += 1;
+        self.ledger.begun += 1;
         if self.is_foreign(stream) || !self.record(pair.0, began_on) {
-            self.ledger.refused += 1;
+            self.ledger.failed += 1;
             return None;
         }
-        self.ledger.begun += 1;
         self.ledger.in_flight += 1;
         self.spans.push(Some(Span {
             pair,
@@ -214,10 +214,18 @@ impl Guest for Naive {
         }
     }
 
-    fn serve(&mut self, lane: usize, function: u64, stream: Stream, launches: &mut dyn FnMut()) {
+    fn step(&mut self, _: bool) {}
+
+    fn serve(
+        &mut self,
+        lane: usize,
+        function: u64,
+        stream: Stream,
+        launches: &mut dyn FnMut(Books),
+    ) {
         let outer = self.begin(What::Lane(lane), true, stream);
         let inner = self.begin(What::Kernel(function), true, stream);
-        launches();
+        launches(self.books());
         for span in [inner, outer].into_iter().flatten() {
             self.end(What::Lane(lane), span, stream);
         }

@@ -7,13 +7,16 @@
 //!    destroyed when it leaves, and at no other time. A stream is made only
 //!    when it is installed, and destroyed there, unless that call fails or a
 //!    call before it stops the guest.
-//! 2. Before each record its stream was asked about, in the same entry.
+//! 2. Before each record its stream was asked about, in the same entry; between
+//!    the two there is nothing but the record of an anchor on that stream.
 //! 3. Every poll is made in the relaxed mode, and so is the question for a
 //!    function's name. No poll meets a capture.
 //! 4. The thread has its capture mode back.
 //! 5. No more calls than the budget: two records and one read for a span, one
-//!    read more for a gap; two calls for each stream that waits; two exchanges
-//!    for each ring that is polled; one question before each record. When it is
+//!    read more for a gap and one for a place; two calls for each stream that
+//!    waits; two exchanges for each ring that is polled; one question before each
+//!    record. For an armed step one record more, and a question for its anchor
+//!    ([`follow`](crate::follow)). When it is
 //!    installed, two records to a pair of one ring, each pair asked for once,
 //!    and one pass over them.
 //!    Where a record is answered 400, one question for the context's number.
@@ -24,23 +27,23 @@
 //!    the guest may push its context where the application said that the stream
 //!    is of it, once for each time that it asks which context is current; it
 //!    pops what it pushed in the same entry.
-//! 8. After a poll that the driver refuses, a harvest polls no more. An event
-//!    that can never be read is not polled again until it was recorded anew.
+//! 8. After a poll that the driver refuses, a harvest polls no more.
 
+use crate::follow::OfAnchors;
 use metrale_gpu_sim::control::Call;
 use metrale_gpu_sys::cuda::Status;
 use serde::Serialize;
 
 const RELAXED: u32 = 2;
 /// Rings of a recorder, each polled by itself.
-const RINGS: usize = 2;
+pub(crate) const RINGS: usize = 2;
 
 const ASK: &str = "cuStreamIsCapturing";
 const CURRENT: &str = "cuCtxGetCurrent";
-const RECORD: &str = "cuEventRecord";
+pub(crate) const RECORD: &str = "cuEventRecord";
 const MODE: &str = "cuThreadExchangeStreamCaptureMode";
 const NAME: &str = "cuFuncGetName";
-const QUERY: &str = "cuEventQuery";
+pub(crate) const QUERY: &str = "cuEventQuery";
 const PUSH: &str = "cuCtxPushCurrent_v2";
 const POP: &str = "cuCtxPopCurrent_v2";
 const CONTEXT_ID: &str = "cuCtxGetId";
@@ -50,7 +53,7 @@ const UNMAKE: &str = "cuStreamDestroy_v2";
 const DEFAULT_STREAMS: std::ops::RangeInclusive<u64> = 0..=2;
 /// Those that mean the legacy one.
 const LEGACY: std::ops::RangeInclusive<u64> = 0..=1;
-const READS: [&str; 2] = ["cuEventElapsedTime", "cuEventElapsedTime_v2"];
+pub(crate) const READS: [&str; 2] = ["cuEventElapsedTime", "cuEventElapsedTime_v2"];
 
 /// How the application came to the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -76,6 +79,11 @@ pub enum Entry {
 }
 
 impl Entry {
+    /// Whether spans begin in it.
+    pub(crate) fn begins(self) -> bool {
+        matches!(self, Entry::BeginLane | Entry::BeginLaunch | Entry::Open)
+    }
+
     /// The calls that it may make, each at most so often.
     fn allowance(self, facts: &Facts) -> Vec<(&'static [&'static str], usize)> {
         const ANY: usize = usize::MAX;
@@ -89,7 +97,7 @@ impl Entry {
                 (&[POP], if pushes > 0 { pushes + pops - 1 } else { 0 }),
                 (&[ASK], spans + named),
                 (&[CURRENT], spans + named),
-                (&[RECORD], spans),
+                (&[RECORD], spans + facts.anchors.records),
                 (&[CONTEXT_ID], spans),
                 (&[MODE], named * (2 + retry)),
                 (&[NAME], named),
@@ -137,11 +145,11 @@ impl Entry {
                 // For a thread that a poll was refused on without a context.
                 (&[PUSH], RINGS),
                 (&[POP], RINGS + pops - 1),
-                (&[QUERY], facts.streams),
+                (&[QUERY], facts.streams + facts.anchors.queries),
                 // Each span that is over was read once, and each gap.
                 (
                     &READS,
-                    facts.landed + facts.failed + facts.lanes + facts.streams,
+                    facts.landed + facts.failed + facts.lanes + facts.streams + facts.anchors.reads,
                 ),
             ],
             Entry::Quiet => Vec::new(),
@@ -175,6 +183,8 @@ pub(crate) struct Facts {
     pub(crate) no_legacy: bool,
     /// Pairs of events of a ring.
     pub(crate) pairs: usize,
+    /// Calls that are about anchors.
+    pub(crate) anchors: OfAnchors,
 }
 
 /// Whether a status is one that a capture causes.
@@ -188,33 +198,24 @@ fn is_refusal(status: Status) -> bool {
 }
 
 /// Whether a poll's status says: never.
-fn is_final(status: Status) -> bool {
+pub(crate) fn is_final(status: Status) -> bool {
     matches!(status.0, 1 | 400 | 907 | 917)
 }
 
-fn is_poll(call: &Call) -> bool {
-    call.name == QUERY || READS.contains(&call.name)
+pub(crate) fn is_query(call: &Call) -> bool {
+    call.name == QUERY
 }
 
-/// Events of a guest that can never be read, until they are recorded anew.
-#[derive(Debug, Default)]
-pub(crate) struct Unreadable(Vec<u64>);
+pub(crate) fn is_read(call: &Call) -> bool {
+    READS.contains(&call.name)
+}
 
-impl Unreadable {
-    /// Takes note of an entry's calls; what is wrong with them.
-    pub(crate) fn follow(&mut self, calls: &[Call]) -> Vec<String> {
-        let mut broken = Vec::new();
-        for call in calls {
-            if call.name == RECORD && call.status.is_success() {
-                self.0.retain(|event| *event != call.handle);
-            } else if is_poll(call) && self.0.contains(&call.handle) {
-                broken.push(format!("{} again of an event that failed", call.name));
-            } else if is_poll(call) && is_final(call.status) {
-                self.0.push(call.handle);
-            }
-        }
-        broken
-    }
+pub(crate) fn is_poll(call: &Call) -> bool {
+    is_query(call) || is_read(call)
+}
+
+pub(crate) fn is_record(call: &Call) -> bool {
+    call.name == RECORD
 }
 
 /// What an entry did against the rules, in words.
@@ -238,7 +239,7 @@ pub(crate) fn broken(entry: Entry, calls: &[Call], facts: &Facts) -> Vec<String>
     }
     for (at, call) in calls.iter().enumerate() {
         let injected = facts.troubled == Some((call.name, call.status.0));
-        let is_record = call.name == RECORD;
+        let is_record = is_record(call);
         let polls = is_poll(call);
         if (polls || call.name == NAME) && call.mode != RELAXED {
             broken.push(format!("{} in capture mode {}", call.name, call.mode));
@@ -247,7 +248,11 @@ pub(crate) fn broken(entry: Entry, calls: &[Call], facts: &Facts) -> Vec<String>
             broken.push(format!("{} met a capture: {}", call.name, call.status));
         }
         let asked = at.checked_sub(1).and_then(|before| calls.get(before));
-        let was_asked = asked.is_some_and(|asked| {
+        // A start's may be the one before its step's anchor.
+        let before_anchor = asked
+            .filter(|asked| facts.anchors.records > 0 && self::is_record(asked))
+            .and_then(|_| calls.get(at.checked_sub(2)?));
+        let was_asked = [asked, before_anchor].into_iter().flatten().any(|asked| {
             asked.name == ASK && asked.stream == call.stream && asked.status == Status::SUCCESS
         });
         if is_record && !was_asked {
@@ -275,6 +280,10 @@ pub(crate) fn broken(entry: Entry, calls: &[Call], facts: &Facts) -> Vec<String>
         {
             broken.push(format!("{} after a poll was refused", call.name));
         }
+    }
+    // Each span that was read as done has one place, or its stream waits.
+    if facts.anchors.reads > facts.landed + facts.streams {
+        broken.push(format!("{} places: {facts:?}", facts.anchors.reads));
     }
     if let Some(last) = calls.last()
         && last.mode != facts.mode
@@ -309,162 +318,4 @@ pub(crate) fn broken(entry: Entry, calls: &[Call], facts: &Facts) -> Vec<String>
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{
-        ASK, CONTEXT_ID, CURRENT, Entry, Facts, MAKE, MODE, NAME, POP, PUSH, QUERY, RECORD, UNMAKE,
-        Unreadable, broken,
-    };
-    use metrale_gpu_sim::control::Call;
-    use metrale_gpu_sys::cuda::Status;
-
-    fn call(name: &'static str, mode: u32, status: u32) -> Call {
-        Call {
-            sequence: 0,
-            thread: 1,
-            name,
-            handle: 0,
-            stream: 7,
-            status: Status(status),
-            mode,
-            time_ns: 0,
-        }
-    }
-
-    fn count(entry: Entry, calls: &[Call], facts: Facts) -> usize {
-        broken(entry, calls, &facts).len()
-    }
-
-    #[test]
-    fn each_rule_fires_on_its_own_mistake_and_on_nothing_else() {
-        let none = Facts::default();
-        let (ask, record) = (call(ASK, 0, 0), call(RECORD, 0, 0));
-        assert_eq!(count(Entry::BeginLane, &[ask, record], none), 0);
-        assert_eq!(count(Entry::BeginLane, &[record], none), 1, "not asked");
-        let elsewhere = Call { stream: 8, ..ask };
-        assert_eq!(count(Entry::BeginLane, &[elsewhere, record], none), 1);
-        let refused = Call {
-            status: Status(906),
-            ..ask
-        };
-        assert_eq!(count(Entry::BeginLane, &[refused, record], none), 1);
-        let twice = [ask, record, ask, record];
-        assert_eq!(
-            count(Entry::BeginLane, &twice, none),
-            2,
-            "beyond the budget"
-        );
-        assert_eq!(count(Entry::Close, &twice, none), 0);
-
-        let poll = |mode, status| {
-            [
-                call(MODE, 2, 0),
-                call(QUERY, mode, status),
-                call(MODE, 0, 0),
-            ]
-        };
-        let one = Facts { streams: 1, ..none };
-        assert_eq!(count(Entry::Harvest, &poll(2, 600), one), 0);
-        assert_eq!(count(Entry::Harvest, &poll(1, 600), one), 1, "not relaxed");
-        assert_eq!(count(Entry::Harvest, &poll(2, 907), one), 1, "captured");
-        assert_eq!(count(Entry::Harvest, &poll(2, 600), none), 1, "no stream");
-        let injected = Facts {
-            troubled: Some((QUERY, 907)),
-            ..one
-        };
-        assert_eq!(count(Entry::Harvest, &poll(2, 907), injected), 0);
-        let kept = [call(MODE, 2, 0)];
-        assert_eq!(count(Entry::Harvest, &kept, one), 1, "mode not restored");
-
-        for name in [
-            "cuEventSynchronize",
-            "cuEventCreate",
-            "cuInit",
-            "cuCtxCreate_v2",
-            "cuStreamSynchronize",
-        ] {
-            assert_eq!(
-                count(Entry::Harvest, &[call(name, 0, 0)], none),
-                1,
-                "{name}"
-            );
-            assert_eq!(count(Entry::Quiet, &[call(name, 0, 0)], none), 1, "{name}");
-        }
-        let silent = Facts {
-            silent: true,
-            ..none
-        };
-        assert_eq!(count(Entry::BeginLane, &[ask], silent), 1);
-        let foreign = Facts {
-            foreign: true,
-            ..none
-        };
-        assert_eq!(count(Entry::BeginLane, &[ask], foreign), 1);
-        let name = |mode| [call(MODE, 2, 0), call(NAME, mode, 0), call(MODE, 0, 0)];
-        assert_eq!(count(Entry::BeginLaunch, &name(2), none), 0);
-        assert_eq!(count(Entry::BeginLaunch, &name(0), none), 1);
-        let no_legacy = Facts {
-            no_legacy: true,
-            ..none
-        };
-        let on = |stream, status| {
-            let stream = |call| Call { stream, ..call };
-            let record = Call {
-                status: Status(status),
-                ..record
-            };
-            [stream(ask), stream(record)]
-        };
-        assert_eq!(count(Entry::BeginLane, &on(1, 0), no_legacy), 1);
-        assert_eq!(count(Entry::BeginLane, &on(2, 0), no_legacy), 0);
-        assert_eq!(count(Entry::BeginLane, &on(2, 400), none), 1);
-        assert_eq!(count(Entry::BeginLane, &on(7, 400), none), 0);
-        let two = Facts {
-            streams: 2,
-            troubled: Some((QUERY, 900)),
-            ..none
-        };
-        let again = [call(MODE, 2, 0), call(QUERY, 2, 900), call(QUERY, 2, 0)];
-        let again = [again.as_slice(), &[call(MODE, 0, 0)]].concat();
-        assert_eq!(count(Entry::Harvest, &again, two), 1, "hammers");
-        let (make, unmake) = (call(MAKE, 2, 0), call(UNMAKE, 0, 0));
-        assert_eq!(count(Entry::Install, &[make, unmake], none), 0);
-        assert_eq!(count(Entry::Install, &[call(MAKE, 0, 0)], none), 1);
-        assert_eq!(count(Entry::Install, &[ask, record], none), 2);
-        let pairs = Facts { pairs: 1, ..none };
-        assert_eq!(count(Entry::Install, &twice, pairs), 0);
-        let (current, push, pop) = (call(CURRENT, 0, 0), call(PUSH, 0, 0), call(POP, 0, 0));
-        let own = Facts {
-            own_default: true,
-            ..none
-        };
-        let entered = [current, push, ask, record, pop];
-        assert_eq!(count(Entry::BeginLane, &entered, own), 0);
-        assert_eq!(
-            count(Entry::BeginLane, &entered, none),
-            2,
-            "of a raw handle"
-        );
-        assert_eq!(count(Entry::BeginLane, &entered[..4], own), 1, "not popped");
-        let unasked = [ask, push, ask, record, pop];
-        assert_eq!(
-            count(Entry::BeginLane, &unasked[1..], own),
-            0,
-            "first of all"
-        );
-        assert_eq!(count(Entry::Open, &unasked, own), 1, "not asked for");
-        let (id, unknown) = (call(CONTEXT_ID, 0, 0), call(RECORD, 0, 400));
-        assert_eq!(count(Entry::BeginLane, &[ask, unknown, id], none), 0);
-        assert_eq!(count(Entry::BeginLane, &[ask, record, id], none), 1);
-        let stale = Facts { stale: 2, ..none };
-        assert_eq!(count(Entry::BeginLane, &[], stale), 1);
-    }
-
-    #[test]
-    fn an_event_that_failed_is_not_polled_until_it_is_recorded_anew() {
-        let mut unreadable = Unreadable::default();
-        let (failed, asked) = (call(QUERY, 2, 907), call(QUERY, 2, 600));
-        assert!(unreadable.follow(&[asked, asked, failed]).is_empty());
-        assert_eq!(unreadable.follow(&[asked]).len(), 1);
-        assert!(unreadable.follow(&[call(RECORD, 0, 0), asked]).is_empty());
-    }
-}
+pub(crate) mod tests;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was run: calls by name, entries of the guest, the fate of its spans.
 
+use crate::follow::OfAnchors;
 use crate::guest::Books;
 use crate::rules::Entry;
 use metrale_gpu_sys::cuda::Status;
@@ -23,6 +24,8 @@ pub struct Tally {
     pub guest: BTreeMap<&'static str, (u64, u64)>,
     /// Guests that left, and those that had fallen silent.
     pub left: (u64, u64),
+    /// The calls about anchors.
+    pub anchors: OfAnchors,
     /// The fate of all spans.
     pub ledger: Ledger,
 }
@@ -65,6 +68,7 @@ impl Tally {
             *sum = (sum.0 + entries, sum.1 + calls);
         }
         self.left = (self.left.0 + other.left.0, self.left.1 + other.left.1);
+        self.anchors = self.anchors.plus(other.anchors);
         self.ledger = self.ledger.plus(other.ledger);
     }
 }
@@ -88,7 +92,7 @@ impl fmt::Display for Tally {
         let (calls, good) = self
             .app
             .values()
-            .fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+            .fold((0, 0), |sum, counts| (sum.0 + counts.0, sum.1 + counts.1));
         writeln!(f, "{} sequences, {} turns", self.sequences, self.turns)?;
         writeln!(f, "the application: {calls} driver calls, {good} succeeded")?;
         for (name, (made, good)) in &self.app {
@@ -104,21 +108,27 @@ impl fmt::Display for Tally {
         }
         let (left, silent) = self.left;
         writeln!(f, "  {left} recorders, {silent} of them quarantined")?;
-        let it = &self.ledger;
+        let anchors = self.anchors;
+        writeln!(
+            f,
+            "  {} anchors, asked about {} times, {} places read",
+            anchors.records, anchors.queries, anchors.reads
+        )?;
+        let spans = &self.ledger;
         write!(
             f,
             "  spans: {} attempted, {} begun, {} landed, {} dropped, {} refused, {} failed, \
              {} cancelled, {} reclaimed, {} open at the end; {} stale ends",
-            it.attempts,
-            it.begun,
-            it.landed,
-            it.dropped,
-            it.refused,
-            it.failed,
-            it.cancelled,
-            it.reclaimed,
-            it.in_flight,
-            it.stale_ends
+            spans.attempts,
+            spans.begun,
+            spans.landed,
+            spans.dropped,
+            spans.refused,
+            spans.failed,
+            spans.cancelled,
+            spans.reclaimed,
+            spans.in_flight,
+            spans.stale_ends
         )
     }
 }

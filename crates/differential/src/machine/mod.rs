@@ -26,8 +26,9 @@ pub use actions::Action;
 pub(crate) use actions::DRAWN;
 
 use crate::cuda::Function;
+use crate::follow::Events;
 use crate::guest::{Guest, Maker};
-use crate::rules::{Entry, Unreadable};
+use crate::rules::Entry;
 use crate::script::{Setup, THREADS, Trouble, Turn};
 use crate::tally::Tally;
 use metrale_gpu_sim::control;
@@ -115,7 +116,7 @@ struct Installed {
     guest: Option<Box<dyn Guest>>,
     /// Streams that spans were ended on, by ring, since it was empty.
     ended_on: [Vec<u64>; 2],
-    unreadable: Unreadable,
+    events: Events,
 }
 
 pub(crate) struct Machine {

@@ -3,8 +3,9 @@
 
 use super::window::About;
 use super::{Installed, MOST, Machine, Owned, pick};
+use crate::follow::Events;
 use crate::guest::{Books, Stream, What};
-use crate::rules::{Entry, Unreadable};
+use crate::rules::Entry;
 use crate::script::Timing;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -32,7 +33,7 @@ impl Machine {
 
     /// The place of the guest that this stream's work is for.
     pub(super) fn home(&self, stream: Owned) -> Option<usize> {
-        let own = |it: &Installed| it.context == stream.context;
+        let own = |known: &Installed| known.context == stream.context;
         let first = (!self.installed.is_empty()).then_some(0);
         self.installed.iter().position(own).or(first)
     }
@@ -98,7 +99,7 @@ impl Machine {
             context,
             guest: None,
             ended_on: [const { Vec::new() }; 2],
-            unreadable: Unreadable::default(),
+            events: Events::default(),
         });
         if let Some(maker) = self.maker {
             let setup = self.setup;
@@ -279,6 +280,15 @@ impl Machine {
         }
     }
 
+    /// Spans are of another step from here on; the one before is ended, or left
+    /// to be closed by those that come after it.
+    pub(super) fn step(&mut self, r: u8, ends: bool) {
+        if let Some(place) = self.place(r) {
+            self.enter(place, Entry::Quiet, |guest| guest.step(ends));
+            self.installed[place].events.change_step(false);
+        }
+    }
+
     pub(super) fn harvest(&mut self, r: u8) {
         if let Some(place) = self.place(r) {
             self.enter(place, Entry::Harvest, |guest| guest.harvest());
@@ -315,17 +325,13 @@ impl Machine {
         let books = guest.books();
         let about = self.about(place, at);
         let mut before = self.open(books, about);
-        // The books cannot be read within; these entries do not need them.
-        let unread = Books {
-            silent: false,
-            ..books
-        };
-        let mut within = || {
+        let outer = self.installed[place].events.change_step(false);
+        let mut within = |books| {
             self.shut(place, Entry::Open, &before, books);
             for _ in 0..count {
                 self.launch(function, stream.handle, ns);
             }
-            before = self.open(unread, about);
+            before = self.open(books, about);
         };
         let lane = usize::from(lane % 4);
         let result = catch_unwind(AssertUnwindSafe(|| {
@@ -333,6 +339,7 @@ impl Machine {
         }));
         self.shut(place, Entry::Close, &before, guest.books());
         let installed = &mut self.installed[place];
+        installed.events.change_step(outer);
         installed.guest = Some(guest);
         for ended_on in &mut installed.ended_on {
             if !ended_on.contains(&stream.handle) {

@@ -29,7 +29,7 @@ pub(super) struct About {
 impl Machine {
     /// What the application says of the stream to the guest of a place.
     pub(super) fn about(&self, place: usize, stream: Stream) -> About {
-        let own = self.installed.get(place).map_or(0, |it| it.context);
+        let own = self.installed.get(place).map_or(0, |known| known.context);
         About {
             foreign: stream.context != 0 && stream.context != own,
             own_default: stream.handle <= 2 && stream.context == own,
@@ -61,7 +61,14 @@ impl Machine {
         let lanes = books.lanes.landed - before.books.lanes.landed;
         let launches = books.launches.landed - before.books.launches.landed;
         let failed = |books: Books| books.lanes.failed + books.launches.failed;
+        let begun = |books: Books| books.lanes.begun + books.launches.begun;
+        let begun = (begun(books) - begun(before.books)) as usize;
+        let followed = self.installed.get_mut(place);
+        let (anchors, mut wrong) = followed
+            .map(|installed| installed.events.follow(entry, &calls, begun))
+            .unwrap_or_default();
         let ended_on = self.installed.get(place).map(|known| &known.ended_on);
+        self.tally.anchors = self.tally.anchors.plus(anchors);
         let facts = Facts {
             mode: self.modes[self.thread],
             silent: before.books.silent,
@@ -75,11 +82,9 @@ impl Machine {
             own_default: before.about.own_default,
             no_legacy: self.setup.refuse_legacy,
             pairs: usize::from(self.setup.slots),
+            anchors,
         };
-        let mut wrong = broken(entry, &calls, &facts);
-        if let Some(installed) = self.installed.get_mut(place) {
-            wrong.extend(installed.unreadable.follow(&calls));
-        }
+        wrong.extend(broken(entry, &calls, &facts));
         for what in wrong {
             self.broke(what);
         }

@@ -18,8 +18,9 @@ pub(super) struct Anchors {
     pub(super) table: StepTable,
     driver: Arc<Driver>,
     events: Box<[usize]>,
-    /// By anchor: the track whose anchor is known to be done, plus 1.
-    done: [AtomicU64; FOLLOWED_STEPS],
+    /// By anchor: the track whose anchor was asked about to the end, plus 1, and
+    /// in bit 0 whether it can never be read; else it is done.
+    known: [AtomicU64; FOLLOWED_STEPS],
     /// By anchor: the pass that last found it not done.
     not_done_in: [AtomicU64; FOLLOWED_STEPS],
     passes: AtomicU64,
@@ -37,7 +38,7 @@ impl Anchors {
             table: StepTable::new(),
             driver,
             events: events.into_boxed_slice(),
-            done: [const { AtomicU64::new(0) }; FOLLOWED_STEPS],
+            known: [const { AtomicU64::new(0) }; FOLLOWED_STEPS],
             not_done_in: [const { AtomicU64::new(0) }; FOLLOWED_STEPS],
             passes: AtomicU64::new(1),
         })
@@ -124,16 +125,23 @@ impl Anchors {
         match ops.judge(status) {
             Verdict::Done => place_ns(milliseconds).map_or(Place::Unknown, Place::At),
             Verdict::Wait | Verdict::BackOff => Place::Pending,
-            Verdict::Drop | Verdict::Quarantine => Place::Unknown,
+            Verdict::Drop | Verdict::Quarantine => {
+                self.known[anchor].store(lost(track), Relaxed);
+                Place::Unknown
+            }
         }
     }
 
-    /// Whether an anchor is done: asked once in a pass until it is.
+    /// Whether an anchor is done: asked once in a pass until it is, or can never
+    /// be read.
     #[inline]
     fn ask(&self, anchor: usize, track: u32, event: CUevent, ops: &CudaEvents) -> Verdict {
-        let known = u64::from(track) + 1;
-        if self.done[anchor].load(Relaxed) == known {
+        let known = self.known[anchor].load(Relaxed);
+        if known == done(track) {
             return Verdict::Done;
+        }
+        if known == lost(track) {
+            return Verdict::Drop;
         }
         let pass = self.passes.load(Relaxed);
         if self.not_done_in[anchor].load(Relaxed) == pass {
@@ -141,10 +149,19 @@ impl Anchors {
         }
         let verdict = ops.judge(ops.query(event));
         match verdict {
-            Verdict::Done => self.done[anchor].store(known, Relaxed),
+            Verdict::Done => self.known[anchor].store(done(track), Relaxed),
+            Verdict::Drop => self.known[anchor].store(lost(track), Relaxed),
             Verdict::Wait => self.not_done_in[anchor].store(pass, Relaxed),
-            Verdict::BackOff | Verdict::Drop | Verdict::Quarantine => {}
+            Verdict::BackOff | Verdict::Quarantine => {}
         }
         verdict
     }
+}
+
+fn done(track: u32) -> u64 {
+    (u64::from(track) + 1) << 1
+}
+
+fn lost(track: u32) -> u64 {
+    done(track) | 1
 }

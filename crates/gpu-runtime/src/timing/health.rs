@@ -25,8 +25,8 @@ pub struct Health {
     pub harvests_skipped: u64,
     /// The least time between two harvests now; zero at the full rate.
     pub harvest_interval: Duration,
-    /// Times that were negative, infinite or not a number: failed spans, and
-    /// gaps left out.
+    /// Times that were negative, infinite, not a number, or longer than an hour
+    /// (30 days of a gap): failed spans, and gaps left out.
     pub invalid_times: u64,
     /// Names of kernels and graphs that found no room, or were too long.
     pub names_lost: u64,

@@ -12,9 +12,8 @@ use super::handles::{KernelRef, StreamRef};
 use super::harvester::Harvester;
 use super::health::{Health, Watch};
 use super::labels::kernel_label;
-use super::making::{Making, OVER, context_id, pop, push};
+use super::making::{Making, context_id, pop, push};
 use super::names::Names;
-use super::process;
 use super::verdict::{Verdict, verdict};
 use metrale_gpu_sys::cuda::Driver;
 use metrale_telemetry::kernel::{
@@ -80,7 +79,7 @@ impl Recorder {
         telemetry: &'static Telemetry,
         config: RecorderConfig,
     ) -> Result<Self, InstallError> {
-        let busy = process::busy_now().ok_or(OVER)?;
+        let busy = super::process::busy_now().ok_or(super::making::OVER)?;
         let driver = Arc::new(Driver::system()?);
         drop(busy);
         let mut making = Making::new(driver, context.cu_ctx() as u64, telemetry, config)?;

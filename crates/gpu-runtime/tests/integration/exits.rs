@@ -107,9 +107,9 @@ static HUNG: OnceLock<&'static str> = OnceLock::new();
 /// no other is made.
 extern "C" fn driver_goes() {
     let Some(hung) = HUNG.get() else { return };
-    let before = rig::all_calls();
+    let (before, hung_before) = (rig::all_calls(), rig::calls(hung));
     control::release(hung).unwrap();
-    while control::hung_calls(hung) != Ok(0) {
+    while rig::calls(hung) == hung_before {
         std::thread::yield_now();
     }
     std::thread::sleep(Duration::from_millis(30));

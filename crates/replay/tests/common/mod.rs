@@ -5,6 +5,8 @@
 // Each test program uses some of it.
 #![allow(dead_code, reason = "shared by several test programs")]
 
+pub(crate) mod record;
+
 use std::path::PathBuf;
 
 pub(crate) const TRACES: [&str; 5] = [

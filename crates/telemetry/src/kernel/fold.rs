@@ -399,7 +399,7 @@ impl Fold {
             if is_over(&standing, step.over) {
                 self.fold(entry as u8, &standing, floor_ns, folded);
                 self.steps[entry] = NO_STEP;
-                table.free(standing.track, newest);
+                table.free(standing.track);
             }
         }
     }

@@ -184,6 +184,11 @@ impl KernelInstruments {
         self.window.load(Ordering::Relaxed)
     }
 
+    /// What steps lost so far.
+    pub fn step_losses(&self) -> StepLosses {
+        lock(&self.folded).losses()
+    }
+
     /// A copy of all that was folded. It allocates, and holds up nobody: a
     /// pass that comes meanwhile leaves its steps to the next one.
     pub(crate) fn copy_folded(&self) -> FoldedCopy {

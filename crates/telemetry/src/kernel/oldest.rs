@@ -83,12 +83,14 @@ impl Waiting {
 
     /// A pass begins to ask the driver.
     pub(super) fn ask(&self, now_ns: u64) {
+        // Relaxed: a time, good by itself.
         self.asking_ns
             .store(now_ns.saturating_add(1), Ordering::Relaxed);
     }
 
     /// A pass is over, and left that behind.
     pub(super) fn leave(&self, leaves: Leaves, now_ns: impl FnOnce() -> u64) {
+        // Relaxed: a time, good by itself.
         self.asking_ns.store(0, Ordering::Relaxed);
         let Some(mut left) = try_lock(&self.left) else {
             return;
@@ -112,6 +114,7 @@ impl Waiting {
         let left = lock(&self.left)[usize::from(is_closed)];
         match left {
             Some(left) if left.ticket == ticket => Some(left.since_ns),
+            // Relaxed: a time, good by itself.
             _ => self.asking_ns.load(Ordering::Relaxed).checked_sub(1),
         }
     }

@@ -10,7 +10,7 @@ use super::gaps::{Last, Previous};
 use super::oldest::Leaves;
 use super::ops::{EventOps, Place, SpanPoll};
 use super::ring::SpanRing;
-use super::slot::{Closed, Slot, State, Word};
+use super::slot::{Closed, Ending, Slot, State, Word};
 use super::span::{Harvested, Landed};
 use super::streams::{Streams, Turn};
 use crate::sync::{Ordering, try_lock};
@@ -249,7 +249,7 @@ impl<E: EventOps, F: FnMut(Harvested)> Visitor<'_, E, F> {
         if now_ns.saturating_sub(age.since_ns) < limit_ns {
             return false;
         }
-        let Some(flags) = slot.give_up(word) else {
+        let Some(flags) = slot.take_open(word).map(Ending::abandon) else {
             return false;
         };
         self.ring.counts.reclaimed.add(1);

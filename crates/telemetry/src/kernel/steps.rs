@@ -19,15 +19,15 @@
 //! 3. A closed step counts no more spans. It is over when every span that it
 //!    counted is over.
 //! 4. Only the fold frees an entry, and tracks of an entry only grow. A span
-//!    that finds the entry in use by an earlier step leaves its track there;
-//!    then the entry is free only to steps after that one: no step is followed
-//!    without its first spans.
+//!    that found the entry in use by an earlier step leaves its track beside the
+//!    word, and then a mark in it; the entry is freed to later steps than the
+//!    last of these: no step is followed without its first spans.
 //! 5. `Taking -> Placed` is written with Release and read with Acquire, so that
 //!    the fold finds the anchor recorded; `-> Free` with Release and claimed with
 //!    Acquire, so that an anchor is not recorded before it was last read.
 
 use crate::instrument::Counter;
-use crate::sync::{AtomicU64, Ordering, relaxed};
+use crate::sync::{AtomicU64, Ordering, fence};
 
 /// Steps that are followed at a time.
 pub const FOLLOWED_STEPS: usize = if cfg!(metrale_loom) { 2 } else { 64 };
@@ -47,12 +47,10 @@ enum State {
 const STATE: u64 = 3;
 const CLOSED: u64 = 1 << 2;
 const LOST: u64 = 1 << 3;
-/// In bits 4 to 9, of the last step that found the entry in use: by how many
-/// rounds of the table it is later; `MOST_ROUNDS` or more.
-const ROUND: u64 = 1 << 4;
-const MOST_ROUNDS: u32 = 63;
-/// One span, in bits 10 to 31; the track is in bits 32 to 63.
-const SPAN: u64 = 1 << 10;
+/// A later step found the entry in use.
+const TURNED_AWAY: u64 = 1 << 4;
+/// One span, in bits 5 to 31; the track is in bits 32 to 63.
+const SPAN: u64 = 1 << 5;
 const SPANS: u64 = (1 << 32) - SPAN;
 const TRACK_SHIFT: u32 = 32;
 
@@ -88,17 +86,6 @@ impl Word {
 
     fn spans(self) -> u32 {
         ((self.0 & SPANS) / SPAN) as u32
-    }
-
-    fn rounds(self) -> u32 {
-        (self.0 / ROUND) as u32 & MOST_ROUNDS
-    }
-
-    /// Turns the step on `track`, a later one, away; `None`: that was done.
-    fn turn_away(self, track: u32) -> Option<u64> {
-        let rounds = track.wrapping_sub(self.track()) / FOLLOWED_STEPS as u32;
-        let more = rounds.min(MOST_ROUNDS).checked_sub(self.rounds())?;
-        (more > 0).then_some(self.0 + u64::from(more) * ROUND)
     }
 }
 
@@ -136,7 +123,9 @@ impl Taking<'_> {
 impl Drop for Taking<'_> {
     fn drop(&mut self) {
         let state = self.next as u64;
-        // Release: the anchor was recorded (partner: the load of `anchor`).
+        // Release: the anchor was recorded, and the step's number is in place
+        // (partners: the loads of `anchor` and `standing`).
+        // Model: steps::two_spans_begin_a_step_at_once.
         self.table.change(self.track, Ordering::Release, |word| {
             Some(word.0 & !STATE | state)
         });
@@ -156,15 +145,21 @@ pub enum Anchor {
 
 /// How a step stands, for the fold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Standing {
-    pub(super) track: u32,
-    pub(super) number: u64,
-    pub(super) armed: bool,
+pub struct Standing {
+    /// The step's track.
+    pub track: u32,
+    /// Its number.
+    pub number: u64,
+    /// It is armed.
+    pub armed: bool,
     /// Spans that it counted and that did not come to nothing.
-    pub(super) spans: u32,
-    pub(super) closed: bool,
-    pub(super) lost: bool,
-    pub(super) placed: bool,
+    pub spans: u32,
+    /// It counts no more.
+    pub closed: bool,
+    /// Work of it is missing.
+    pub lost: bool,
+    /// It has an anchor.
+    pub placed: bool,
 }
 
 /// See the module.
@@ -172,7 +167,9 @@ pub struct StepTable {
     words: [AtomicU64; FOLLOWED_STEPS],
     /// The number of the step of each entry, and in bit 0 whether it is armed.
     /// Written in `Taking`.
-    numbers: [relaxed::AtomicU64; FOLLOWED_STEPS],
+    numbers: [AtomicU64; FOLLOWED_STEPS],
+    /// The last track that found the entry in use.
+    waiting: [AtomicU64; FOLLOWED_STEPS],
     /// A bit for each entry that may be in use.
     used: AtomicU64,
     turned_away: Counter,
@@ -188,10 +185,11 @@ impl StepTable {
     #[must_use]
     pub fn new() -> Self {
         // The track that comes before the entry's first one.
-        let before = |entry| Word::free_after((entry as u32).wrapping_sub(FOLLOWED_STEPS as u32));
+        let before = |entry: usize| (entry as u32).wrapping_sub(FOLLOWED_STEPS as u32);
         Self {
-            words: std::array::from_fn(|entry| AtomicU64::new(before(entry).0)),
-            numbers: std::array::from_fn(|_| relaxed::AtomicU64::new(0)),
+            words: std::array::from_fn(|entry| AtomicU64::new(Word::free_after(before(entry)).0)),
+            numbers: std::array::from_fn(|_| AtomicU64::new(0)),
+            waiting: std::array::from_fn(|entry| AtomicU64::new(u64::from(before(entry)))),
             used: AtomicU64::new(0),
             turned_away: Counter::new(),
             late: Counter::new(),
@@ -207,6 +205,7 @@ impl StepTable {
         next: impl Fn(Word) -> Option<u64>,
     ) -> Option<Word> {
         let word = &self.words[entry_of(track)];
+        // Relaxed: a guess; the exchange decides.
         let mut seen = Word(word.load(Ordering::Relaxed));
         loop {
             if !seen.is_of(track) {
@@ -223,6 +222,7 @@ impl StepTable {
     pub fn enter(&self, track: u32, number: u64, armed: bool) -> Entered<'_> {
         let entry = entry_of(track);
         let word = &self.words[entry];
+        // Relaxed: a guess; the exchange decides.
         let mut seen = Word(word.load(Ordering::Relaxed));
         loop {
             let is_free = seen.state() == State::Free;
@@ -237,17 +237,19 @@ impl StepTable {
             } else if !is_later(track, seen.track()) {
                 self.late.add(1);
                 return Entered::Alone;
-            } else if let Some(next) = seen.turn_away(track) {
-                next
             } else {
-                return Entered::Alone;
+                self.wait(entry, track);
+                seen.0 | TURNED_AWAY
             };
             // Acquire: the fold is done with the entry and its anchor (partner:
             // `free`).
+            // Model: steps::a_step_against_the_next_one_of_its_entry.
             match word.compare_exchange(seen.0, next, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) if is_free => {
                     let number = number << 1 | u64::from(armed);
+                    // Relaxed: published by the drop of `Taking`.
                     self.numbers[entry].store(number, Ordering::Relaxed);
+                    // Relaxed: a fold that does not see it comes again.
                     self.used.fetch_or(1 << entry, Ordering::Relaxed);
                     return Entered::First(Taking {
                         table: self,
@@ -257,12 +259,27 @@ impl StepTable {
                 }
                 Ok(_) if seen.is_of(track) => return Entered::Counted,
                 Ok(_) => {
-                    self.turned_away.add(1);
+                    self.turned_away.add(u64::from(!seen.has(TURNED_AWAY)));
                     return Entered::Alone;
                 }
                 Err(found) => seen = Word(found),
             }
         }
+    }
+
+    /// Leaves the track of a step whose entry is in use, for who frees it. The
+    /// mark is to follow by an exchange, be it there or not: who takes it off
+    /// after that sees the track.
+    #[cold]
+    fn wait(&self, entry: usize, track: u32) {
+        let later = |last: u64| is_later(track, last as u32).then_some(u64::from(track));
+        // Relaxed: published by the fence and the mark. It fails where a later
+        // step waits.
+        let _ = self.waiting[entry].fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+        // Release: who takes the mark off sees the track (partner: the exchange
+        // of `free`).
+        // Model: steps::a_step_that_was_turned_away_is_not_followed.
+        fence(Ordering::Release);
     }
 
     /// A span of the step on `track` came to nothing, and its work was lost.
@@ -296,6 +313,7 @@ impl StepTable {
     pub fn anchor(&self, track: u32) -> Anchor {
         let entry = entry_of(track);
         // Acquire: the anchor was recorded (partner: the drop of `Taking`).
+        // Model: steps::two_spans_begin_a_step_at_once.
         let word = Word(self.words[entry].load(Ordering::Acquire));
         match word.state() {
             _ if word.track() != track => Anchor::None,
@@ -317,19 +335,24 @@ impl StepTable {
         self.late.get()
     }
 
-    /// Steps that found their entry in use.
+    /// Steps that found their entry in use. Of several that find the same one
+    /// in use at a time, the first counts.
     pub(super) fn turned_away(&self) -> u64 {
         self.turned_away.get()
     }
 
     /// Whether the step on `track` has an entry.
     pub(super) fn follows(&self, track: u32) -> bool {
+        // Relaxed: a landed span's begin, and so its step's entry, is in sight.
         Word(self.words[entry_of(track)].load(Ordering::Relaxed)).is_of(track)
     }
 
     /// How the step of an entry stands, for the fold. A step is closed here if
     /// `newest`, the newest track, is far enough from its own.
-    pub(super) fn standing(&self, entry: usize, newest: u32) -> Option<Standing> {
+    #[must_use]
+    pub fn standing(&self, entry: usize, newest: u32) -> Option<Standing> {
+        // Acquire: the step's number is in place (partner: the drop of `Taking`).
+        // Model: steps::a_fold_against_the_first_span.
         let mut word = Word(self.words[entry].load(Ordering::Acquire));
         let track = word.track();
         if matches!(word.state(), State::Free | State::Taking) {
@@ -337,7 +360,8 @@ impl StepTable {
         }
         if !word.has(CLOSED) && newest.wrapping_sub(track) as i32 >= LATER_STEPS as i32 {
             self.close(track);
-            word = Word(self.words[entry].load(Ordering::Acquire));
+            // Relaxed: the number is in sight since the load above.
+            word = Word(self.words[entry].load(Ordering::Relaxed));
         }
         let number = self.numbers[entry].load(Ordering::Relaxed);
         Some(Standing {
@@ -352,23 +376,35 @@ impl StepTable {
     }
 
     /// The entries that may be in use, as bits.
-    pub(super) fn used(&self) -> u64 {
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        // Relaxed: what an entry holds is read from its word.
         self.used.load(Ordering::Relaxed)
     }
 
     /// Frees the entry of the step on `track`, which the fold is done with.
-    pub(super) fn free(&self, track: u32, newest: u32) {
-        // Before the word: whoever takes the entry sets the bit after that.
-        let bit = 1 << entry_of(track);
-        self.used.fetch_and(!bit, Ordering::Relaxed);
-        // Release: the anchor was read for the last time (partner: `enter`).
-        self.change(track, Ordering::Release, |word| {
-            let last = match word.rounds() {
-                MOST_ROUNDS => newest,
-                rounds => track.wrapping_add(rounds * FOLLOWED_STEPS as u32),
-            };
-            Some(Word::free_after(last).0)
-        });
+    pub fn free(&self, track: u32) {
+        let entry = entry_of(track);
+        // Relaxed: before the word, and whoever takes the entry sets the bit
+        // after that.
+        self.used.fetch_and(!(1 << entry), Ordering::Relaxed);
+        let mut last = track;
+        let free = |last| {
+            let next = |word: Word| (!word.has(TURNED_AWAY)).then_some(Word::free_after(last).0);
+            // Release: the anchor was read for the last time (partner: `enter`).
+            // Model: steps::a_step_against_the_next_one_of_its_entry.
+            self.change(track, Ordering::Release, next).is_some()
+        };
+        // Nobody leaves the mark between the exchange that takes it off and the
+        // one that frees the entry.
+        while !free(last) && self.follows(track) {
+            let next = |word: Word| Some(word.0 & !TURNED_AWAY);
+            // Acquire: the tracks of all who left the mark are in sight (partner:
+            // the fence of `wait`).
+            // Model: steps::a_step_that_was_turned_away_is_not_followed.
+            self.change(track, Ordering::Acquire, next);
+            last = self.waiting[entry].load(Ordering::Relaxed) as u32;
+        }
     }
 }
 

@@ -274,7 +274,7 @@ impl<'b> Rig<'b> {
     }
 
     fn unarmed(&self, recorder: &Recorder) -> Result<Cost, Failure> {
-        let step = std::iter::repeat_with(|| recorder.step()).find(|step| !step.armed());
+        let step = std::iter::repeat_with(|| recorder.step()).find(|step| !step.is_armed());
         let step = step.ok_or_else(dropped)?;
         let gpu = &self.bench.gpu;
         let lane = step.lane(LANE_DECODE, self.stream.of(gpu));
