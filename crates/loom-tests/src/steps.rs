@@ -2,7 +2,7 @@
 //! Steps as a recorder follows them: the production table, and an anchor for
 //! each of its entries.
 
-use crate::Tracked;
+use crate::{Shared, Tracked};
 use metrale_telemetry::kernel::{Anchor, Entered, FOLLOWED_STEPS, Standing, StepTable};
 use std::sync::Arc;
 
@@ -30,6 +30,11 @@ pub struct Steps {
     pub table: Arc<StepTable>,
     /// For each entry the track whose anchor it was.
     anchors: Arc<[Tracked<Option<u32>>]>,
+    /// Written after each step of a recorder, and read before each of a pass.
+    /// Of several reads of a word the checker remembers the last, so the read
+    /// before an exchange hides from it that an earlier one of another thread
+    /// could as well come after that exchange.
+    moment: Arc<Shared>,
 }
 
 impl Steps {
@@ -39,6 +44,7 @@ impl Steps {
         Self {
             table: Arc::default(),
             anchors: (0..FOLLOWED_STEPS).map(|_| Tracked::default()).collect(),
+            moment: Arc::default(),
         }
     }
 
@@ -46,10 +52,13 @@ impl Steps {
     /// first.
     #[must_use]
     pub fn enter(&self, track: u32) -> Found {
-        match self.table.enter(track, number(track), true) {
+        let entered = self.table.enter(track, number(track), true);
+        self.moment.set(1);
+        match entered {
             Entered::First(taking) => {
                 self.anchors[taking.anchor()].touch(|anchor| *anchor = Some(track));
                 taking.placed();
+                self.moment.set(2);
                 Found::First
             }
             Entered::Counted => Found::Counted,
@@ -57,8 +66,33 @@ impl Steps {
         }
     }
 
+    /// Closes the step on `track`.
+    pub fn close(&self, track: u32) {
+        self.table.close(track);
+        self.moment.set(3);
+    }
+
+    /// A span of the step on `track` came to nothing, and its work was lost.
+    pub fn lose(&self, track: u32) {
+        self.table.lose(track);
+        self.moment.set(4);
+    }
+
+    /// The same, and there was no work.
+    pub fn withdraw(&self, track: u32) {
+        self.table.withdraw(track);
+        self.moment.set(4);
+    }
+
+    /// A span of the step on `track` was refused.
+    pub fn miss(&self, track: u32) {
+        self.table.miss(track);
+        self.moment.set(4);
+    }
+
     /// As a pass: reads the anchor of the step on `track`, if it has one.
     pub fn read_anchor(&self, track: u32) -> Anchor {
+        let _ = self.moment.get();
         let found = self.table.anchor(track);
         if let Anchor::At(anchor) = found {
             self.anchors[anchor].touch(|anchor| assert_eq!(*anchor, Some(track)));
@@ -69,6 +103,7 @@ impl Steps {
     /// How the step on `track` stands for a fold, if that has it in sight.
     #[must_use]
     pub fn standing(&self, track: u32) -> Option<Standing> {
+        let _ = self.moment.get();
         let entry = track as usize % FOLLOWED_STEPS;
         if self.table.used() >> entry & 1 == 0 {
             return None;
@@ -95,6 +130,7 @@ impl Steps {
     fn take(&self, standing: Standing) -> Standing {
         self.read_anchor(standing.track);
         self.table.free(standing.track);
+        self.moment.set(5);
         standing
     }
 }

@@ -191,7 +191,7 @@ impl<'p> Server<'p> {
                     duration_ns,
                 } if on == planned.stream && self.of == planned.step => {
                     let function = device.function(Some(kernel))?;
-                    let launch = guard.launch(function);
+                    let launch = guard.launch_guard(function);
                     if let Err(error) = device.launch(stream, function, duration_ns) {
                         launch.cancel();
                         return Err(error.into());
@@ -202,7 +202,7 @@ impl<'p> Server<'p> {
                     if self.graph_stream(graph)? == planned.stream && self.of == planned.step =>
                 {
                     let (row, graph) = device.graph(graph)?;
-                    let launch = guard.graph(*row);
+                    let launch = guard.launch_guard(*row);
                     if let Err(error) = graph.launch() {
                         launch.cancel();
                         return Err(error.into());

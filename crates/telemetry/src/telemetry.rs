@@ -3,68 +3,16 @@
 //! the instruments that spans land in.
 
 use crate::clock::{Clock, monotonic_ns};
+use crate::config::{ConfigError, TelemetryConfig};
 use crate::floor::{Floor, FloorCell};
 use crate::host::HostInstruments;
-use crate::kernel::{
-    ExposedKernels, KernelEstimate, KernelInstruments, LaneEstimate, StepId, StepLosses,
-};
+use crate::kernel::{ExposedKernels, KernelEstimate, KernelInstruments, LaneEstimate, StepLosses};
 use crate::level::Level;
 use crate::sampling::Sampling;
 use crate::snapshot::Sources;
+use crate::step::Step;
 use crate::sync::relaxed::{AtomicU8, AtomicU64};
 use crate::sync::{Ordering, const_fn};
-use serde::{Deserialize, Serialize};
-
-/// What is measured and how often. The default is level `Kernel`, one step in
-/// 64, hashed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TelemetryConfig {
-    /// How much is measured.
-    pub level: Level,
-    /// One step in this many is armed, under [`Sampling::Spread`] one launch
-    /// in this many timed; at least 1.
-    pub every: u64,
-    /// How it is chosen.
-    pub sampling: Sampling,
-    /// Seed of the hash.
-    pub seed: u64,
-}
-
-impl TelemetryConfig {
-    /// The default, as a constant.
-    pub const DEFAULT: Self = Self {
-        level: Level::Kernel,
-        every: 64,
-        sampling: Sampling::Hashed,
-        seed: 0,
-    };
-
-    /// Checks the values.
-    ///
-    /// # Errors
-    /// Where one is out of its range.
-    pub const fn validate(&self) -> Result<(), ConfigError> {
-        if self.every == 0 {
-            Err(ConfigError::EveryZero)
-        } else {
-            Ok(())
-        }
-    }
-}
-
-impl Default for TelemetryConfig {
-    fn default() -> Self {
-        Self::DEFAULT
-    }
-}
-
-/// A configuration that cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
-    /// `every` is 0.
-    #[error("one step in 0 cannot be armed; `every` starts at 1, which arms every step")]
-    EveryZero,
-}
 
 /// Telemetry of one device. `const`, so that it can be a static.
 #[derive(Debug)]
@@ -86,104 +34,6 @@ pub struct Telemetry {
     instruments: KernelInstruments,
     pub(crate) exposed: ExposedKernels,
     pub(crate) sources: Sources,
-}
-
-/// A serving step, as [`Telemetry::step_begin`] numbered it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
-    number: Option<u64>,
-    is_armed: bool,
-    track: Option<u32>,
-}
-
-impl Step {
-    /// A step of which nothing is measured.
-    pub const UNMEASURED: Self = Self {
-        number: None,
-        is_armed: false,
-        track: None,
-    };
-
-    /// A step that the caller numbers, and of which only lanes are timed.
-    #[must_use]
-    pub const fn numbered(number: u64) -> Self {
-        Self {
-            number: Some(number),
-            ..Self::UNMEASURED
-        }
-    }
-
-    /// An armed step that the caller numbers; tracks grow by one from armed step
-    /// to armed step.
-    #[must_use]
-    pub const fn armed(number: u64, track: u32) -> Self {
-        Self {
-            number: Some(number),
-            is_armed: true,
-            track: Some(track),
-        }
-    }
-
-    /// How many steps came before it; `None` at level `Off`, which counts none.
-    #[must_use]
-    #[inline]
-    pub const fn number(self) -> Option<u64> {
-        self.number
-    }
-
-    /// Whether all of its launches are timed.
-    #[must_use]
-    #[inline]
-    pub const fn is_armed(self) -> bool {
-        self.is_armed
-    }
-
-    /// Its track, where its spans are put together; see
-    /// [`StepTable`](crate::kernel::StepTable).
-    #[must_use]
-    #[inline]
-    pub const fn track(self) -> Option<u32> {
-        self.track
-    }
-
-    /// All of it as two words, for a caller that parks it in atomics.
-    #[must_use]
-    pub const fn to_words(self) -> [u64; 2] {
-        let number = match self.number {
-            Some(number) => number,
-            None => u64::MAX,
-        };
-        let track = match self.track {
-            Some(track) => 2 | (track as u64) << 32,
-            None => 0,
-        };
-        [number, track | self.is_armed as u64]
-    }
-
-    /// The step that [`to_words`](Self::to_words) gave.
-    #[must_use]
-    pub const fn from_words([number, rest]: [u64; 2]) -> Self {
-        Self {
-            number: if number == u64::MAX {
-                None
-            } else {
-                Some(number)
-            },
-            is_armed: rest & 1 == 1,
-            track: if rest & 2 == 2 {
-                Some((rest >> 32) as u32)
-            } else {
-                None
-            },
-        }
-    }
-
-    /// How a span that is not followed names it.
-    #[must_use]
-    #[inline]
-    pub fn id(self) -> StepId {
-        self.number.map_or(StepId::Unknown, StepId::Number)
-    }
 }
 
 impl Telemetry {

@@ -29,6 +29,8 @@ fn page(files: &[File]) -> String {
     let states = text(files, SLOT).lines();
     let states = states.filter_map(|line| line.strip_prefix("//! |"));
     let states: String = states.map(|line| format!("|{line}\n")).collect();
+    // A link of rustdoc, and nothing but brackets here.
+    let states = states.replace("[`", "`").replace("`]", "`");
     let page = with_part(text(files, PATH), "states", &states);
     with_part(&page, "accesses", &accesses(files))
 }

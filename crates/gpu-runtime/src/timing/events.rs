@@ -293,10 +293,7 @@ pub(super) unsafe fn make_all(driver: &Driver, count: usize) -> Result<Vec<usize
 ///
 /// # Safety
 /// They are live events of a context that is current, and nobody uses them.
-pub(super) unsafe fn destroy_all(
-    driver: &Driver,
-    mut events: impl Iterator<Item = usize>,
-) -> bool {
+pub(super) unsafe fn destroy_all(driver: &Driver, mut events: impl Iterator<Item = usize>) -> bool {
     events.all(|event| {
         let status = unless_exiting(|| {
             // SAFETY: promised by the caller.

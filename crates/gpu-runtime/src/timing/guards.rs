@@ -5,7 +5,7 @@
 //! Guards stay on their thread. A span that changes threads is a token, by the
 //! rings or by the functions of an installed recorder.
 
-use super::handles::{GraphRef, KernelRef, StreamRef};
+use super::handles::{KernelRef, StreamRef};
 use super::ranges::OpenRange;
 use super::recorder::{KERNEL, Shared};
 use metrale_telemetry::Step;
@@ -131,27 +131,54 @@ impl<'a> LaneGuard<'a> {
         self.step.is_armed()
     }
 
-    /// Begins a launch of `kernel` on the lane's stream. On a step that is not
-    /// armed it is only counted, without an atomic write; under
-    /// [`Sampling::Spread`](metrale_telemetry::Sampling) it takes a number, and
-    /// one in N is timed.
+    /// Launches a kernel or a graph on the lane's stream, by `launch`, and gives
+    /// back what that returned. A launch that failed, or panicked, is not
+    /// counted and leaves no sample.
+    ///
+    /// On a step that is not armed the launch is only counted, without an
+    /// atomic write; under [`Sampling::Spread`](metrale_telemetry::Sampling) it
+    /// takes a number, and one in N is timed. A graph is a row of its own, as
+    /// kernels inside it have none.
     ///
     /// At the first armed launch of a loaded function its name is asked of the
     /// driver and copied; from then on an armed launch costs one look-up
     /// without a lock.
-    pub fn launch<'f>(&self, kernel: impl Into<KernelRef<'f>>) -> LaunchGuard<'_> {
-        self.begin(kernel.into(), self.stream)
-    }
-
-    /// Begins a launch of a whole graph on the lane's stream: a row of its own,
-    /// as kernels inside a graph have none. On a step that is not armed it is
-    /// only counted.
-    pub fn graph(&self, graph: GraphRef) -> LaunchGuard<'_> {
-        self.begin(graph.into(), self.stream)
+    ///
+    /// # Errors
+    /// Those of `launch`.
+    #[inline]
+    pub fn launch<'f, T, E>(
+        &self,
+        kernel: impl Into<KernelRef<'f>>,
+        launch: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.launch_guard(kernel).run(launch)
     }
 
     /// As [`launch`](Self::launch), on another stream.
-    pub fn launch_on<'b, 'f>(
+    ///
+    /// # Errors
+    /// Those of `launch`.
+    #[inline]
+    pub fn launch_on<'f, 's, T, E>(
+        &self,
+        kernel: impl Into<KernelRef<'f>>,
+        stream: impl Into<StreamRef<'s>>,
+        launch: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.begin(kernel.into(), stream.into()).run(launch)
+    }
+
+    /// As [`launch`](Self::launch), from now until the guard goes. A launch that
+    /// fails is to be [cancelled](LaunchGuard::cancel).
+    #[inline]
+    pub fn launch_guard<'f>(&self, kernel: impl Into<KernelRef<'f>>) -> LaunchGuard<'_> {
+        self.begin(kernel.into(), self.stream)
+    }
+
+    /// As [`launch_guard`](Self::launch_guard), on another stream.
+    #[inline]
+    pub fn launch_guard_on<'b, 'f>(
         &'b self,
         kernel: impl Into<KernelRef<'f>>,
         stream: impl Into<StreamRef<'b>>,
@@ -167,7 +194,8 @@ impl<'a> LaneGuard<'a> {
             &self.launches
         };
         count.set(count.get() + 1);
-        let is_timed = self.step.is_armed() || (self.spread && self.shared.telemetry.sample_launch());
+        let is_timed =
+            self.step.is_armed() || (self.spread && self.shared.telemetry.sample_launch());
         let token = if is_timed {
             self.shared
                 .begin_launch(kernel, self.step, self.lane, stream)
@@ -179,6 +207,7 @@ impl<'a> LaneGuard<'a> {
             count,
             stream,
             token,
+            failed: false,
             not_send: PhantomData,
         }
     }
@@ -213,6 +242,8 @@ pub struct LaunchGuard<'a> {
     count: &'a Cell<u64>,
     stream: StreamRef<'a>,
     token: Option<SpanToken>,
+    /// When it goes, nothing was launched.
+    failed: bool,
     not_send: NotSend,
 }
 
@@ -225,18 +256,29 @@ impl LaunchGuard<'_> {
 
     /// Gives the span up: the launch failed, and is not counted.
     pub fn cancel(mut self) {
-        self.count.set(self.count.get() - 1);
-        if let Some(token) = self.token.take() {
-            self.shared.cancel(KERNEL, token);
-        }
+        self.failed = true;
+    }
+
+    #[inline]
+    fn run<T, E>(mut self, launch: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        // Also where it panics.
+        self.failed = true;
+        let launched = launch();
+        self.failed = launched.is_err();
+        launched
     }
 }
 
 impl Drop for LaunchGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(token) = self.token {
-            self.shared.end(KERNEL, token, self.stream);
+        if self.failed {
+            self.count.set(self.count.get() - 1);
+        }
+        match self.token {
+            None => {}
+            Some(token) if self.failed => self.shared.cancel(KERNEL, token),
+            Some(token) => self.shared.end(KERNEL, token, self.stream),
         }
     }
 }

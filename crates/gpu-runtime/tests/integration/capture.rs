@@ -15,7 +15,7 @@ fn spans_on_a_capturing_stream_are_refused_and_the_graph_is_made() {
         let step = recorder.step();
         app.begin_capture(app.stream, mode);
         let lane = step.lane(LANE_DECODE, stream(app.stream));
-        let launch = lane.launch(func(app.spin));
+        let launch = lane.launch_guard(func(app.spin));
         assert!(!launch.is_timed());
         assert!(app.launch(app.spin, app.stream, 5_000).is_success());
         drop(launch);

@@ -18,7 +18,7 @@ fn a_fatal_error_quarantines_and_the_application_sees_its_own_error() {
         let recorder = app.recorder();
         let step = recorder.step();
         let lane = step.lane(LANE_DECODE, stream(app.stream));
-        let launch = lane.launch(func(app.spin));
+        let launch = lane.launch_guard(func(app.spin));
         assert!(app.launch(app.spin, app.stream, 1_000).is_success());
         drop(launch);
         drop(lane);
@@ -31,7 +31,7 @@ fn a_fatal_error_quarantines_and_the_application_sees_its_own_error() {
         for _ in 0..3 {
             let step = recorder.step();
             let lane = step.lane(LANE_DECODE, stream(app.stream));
-            drop(lane.launch(func(app.spin)));
+            drop(lane.launch_guard(func(app.spin)));
             recorder.harvest();
         }
         assert_eq!(

@@ -24,7 +24,7 @@ fn spans_outlive_their_streams_and_recycled_handles_mix_nothing_up() {
     let span = |lane, on, ns| {
         let step = recorder.step();
         let lane = step.lane(lane, stream(on));
-        let launch = lane.launch(func(app.spin));
+        let launch = lane.launch_guard(func(app.spin));
         assert!(app.launch(app.spin, on, ns).is_success());
         drop(launch);
     };
@@ -97,10 +97,10 @@ fn no_event_comes_or_goes_in_steady_state_and_no_context_is_touched() {
     for _ in 0..1_000 {
         let step = recorder.step();
         let lane = step.lane(LANE_DECODE, stream(app.stream));
-        let launch = lane.launch(super::rig::loaded(app.spin));
+        let launch = lane.launch_guard(super::rig::loaded(app.spin));
         assert!(app.launch(app.spin, app.stream, 500).is_success());
         drop(launch);
-        let launch = lane.graph(graph);
+        let launch = lane.launch_guard(graph);
         assert!(app.launch_graph(exec, app.stream).is_success());
         drop(launch);
         drop(lane);
@@ -227,7 +227,7 @@ fn a_recorder_whose_context_was_reset_stops() {
     let lane = step.lane(LANE_DECODE, stream(on));
     assert!(cu!("cuCtxDestroy_v2", second => u64).is_success());
     let on = app.new_stream();
-    drop(lane.launch_on(func(app.spin), stream(on)));
+    drop(lane.launch_guard_on(func(app.spin), stream(on)));
     assert_eq!(recorder.health().quarantined, gone);
     // The end's stream is not asked about any more.
     let before = all_calls();

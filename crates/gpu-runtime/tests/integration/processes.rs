@@ -24,7 +24,7 @@ fn own_thread() -> RecorderConfig {
 fn lane(app: &App, recorder: &Recorder) {
     let step = recorder.step();
     let lane = step.lane(LANE_DECODE, stream(app.stream));
-    drop(lane.launch(func(app.spin)));
+    drop(lane.launch_guard(func(app.spin)));
 }
 
 /// What a forked child does with the recorders that it inherits; the number of
@@ -123,9 +123,9 @@ fn ask_everything(app: &App, recorder: &Recorder, number: u64) {
     let step = recorder.step();
     let lane = step.lane(LANE_DECODE, stream(app.stream));
     // Functions that were never met: of both kinds.
-    drop(lane.launch(func(0x9000_0000 + number)));
-    drop(lane.launch(rig::loaded(app.other)));
-    drop(lane.graph(row));
+    drop(lane.launch_guard(func(0x9000_0000 + number)));
+    drop(lane.launch_guard(rig::loaded(app.other)));
+    drop(lane.launch_guard(row));
     drop(lane);
     let _ = (
         recorder.harvest(),

@@ -4,6 +4,7 @@
 use super::rig::{App, all_calls, calls, config, func, stream};
 use metrale_gpu_runtime::timing::{Harvest, Recorder};
 use metrale_gpu_sim::control;
+use metrale_gpu_sys::cuda::Status;
 use metrale_telemetry::Level;
 use metrale_telemetry::kernel::{KernelTime, LANE_DECODE, LANE_PREFILL};
 use std::time::Duration;
@@ -24,7 +25,7 @@ fn lanes_kernels_and_gaps_read_what_the_gpu_did() {
         assert_eq!(step_guard.number(), Some(step));
         let lane = step_guard.lane(LANE_DECODE, stream(app.stream));
         for (function, ns) in [(app.spin, 40_000), (app.other, 2_500)] {
-            let launch = lane.launch(func(function));
+            let launch = lane.launch_guard(func(function));
             assert!(launch.is_timed());
             assert!(app.launch(function, app.stream, ns).is_success());
         }
@@ -96,13 +97,21 @@ fn driver_calls_stay_within_the_budget() {
     for stream_handle in streams {
         let lane = step.lane(LANE_DECODE, stream(stream_handle));
         for _ in 0..launches {
-            let _launch = lane.launch(func(app.spin));
+            let _launch = lane.launch_guard(func(app.spin));
             assert!(app.launch(app.spin, stream_handle, 1_000).is_success());
         }
     }
     let spans = 2 * (launches + 1);
-    assert_eq!(calls("cuEventRecord"), 2 * spans + 1, "and the step's anchor");
-    assert_eq!(calls("cuStreamIsCapturing"), 2 * spans, "one to a span's record");
+    assert_eq!(
+        calls("cuEventRecord"),
+        2 * spans + 1,
+        "and the step's anchor"
+    );
+    assert_eq!(
+        calls("cuStreamIsCapturing"),
+        2 * spans,
+        "one to a span's record"
+    );
 
     // Nothing is done: two rings of two waiting streams, one query each.
     recorder.harvest();
@@ -144,7 +153,7 @@ fn every_poll_is_inside_the_relaxed_mode() {
     for _ in 0..20 {
         let step = recorder.step();
         let lane = step.lane(LANE_DECODE, stream(app.stream));
-        let launch = lane.launch(func(app.spin));
+        let launch = lane.launch_guard(func(app.spin));
         assert!(app.launch(app.spin, app.stream, 3_000).is_success());
         drop(launch);
         drop(lane);
@@ -182,7 +191,7 @@ fn an_unarmed_step_times_lanes_only() {
     for _ in 0..8 {
         let step = recorder.step();
         let lane = step.lane(LANE_DECODE, stream(app.stream));
-        let _launch = lane.launch(func(app.spin));
+        let _launch = lane.launch_guard(func(app.spin));
         assert!(app.launch(app.spin, app.stream, 10_000).is_success());
     }
     control::advance_ns(1_000_000);
@@ -207,7 +216,7 @@ fn at_off_and_basic_no_call_reaches_the_driver_and_open_spans_still_land() {
             let step = recorder.step();
             assert!(!step.is_armed());
             let lane = step.lane(LANE_DECODE, stream(app.stream));
-            assert!(!lane.launch(func(app.spin)).is_timed());
+            assert!(!lane.launch_guard(func(app.spin)).is_timed());
         }
         assert_eq!(all_calls() - before, 1, "{level}");
         drop(open);
@@ -222,14 +231,30 @@ fn a_launch_that_failed_is_cancelled() {
     let recorder = app.recorder();
     let step = recorder.step();
     let lane = step.lane(LANE_DECODE, stream(app.stream));
-    lane.launch(func(app.spin)).cancel();
+    lane.launch_guard(func(app.spin)).cancel();
+    let launch = |ns| match app.launch(app.spin, app.stream, ns) {
+        Status::SUCCESS => Ok(ns),
+        status => Err(status),
+    };
+    assert_eq!(lane.launch(func(app.spin), || launch(1_000)), Ok(1_000));
+    let refused = lane.launch(func(app.spin), || Err::<(), _>(Status::ERROR_INVALID_VALUE));
+    assert_eq!(refused, Err(Status::ERROR_INVALID_VALUE), "it comes back");
+    let panics = || lane.launch(func(app.spin), || -> Result<(), ()> { panic!("a launch") });
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
     drop(lane);
+    drop(step);
+    control::advance_ns(10_000);
     recorder.harvest();
     let ledger = recorder.kernel_ledger();
     assert_eq!(
         (ledger.cancelled, ledger.landed, ledger.in_flight),
-        (1, 0, 0)
+        (3, 1, 0)
     );
+    assert_eq!(recorder.telemetry().host().launches.get(), 1);
+    // No work was lost, so the step is complete.
+    let taken = recorder.telemetry().snapshot();
+    assert_eq!(taken.losses.incomplete_steps, 0);
+    assert_eq!(taken.lanes[LANE_DECODE].figures.unwrap().busy_ns, 1_000);
 }
 
 #[test]

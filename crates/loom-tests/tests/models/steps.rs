@@ -17,7 +17,7 @@ fn enters(steps: &Steps, track: u32) -> impl FnOnce() -> Found + use<> {
 
 #[test]
 fn two_spans_begin_a_step_at_once() {
-    model(Bound::None, || {
+    model(Bound::Preemptions(3), || {
         let steps = Steps::new();
         let threads = [enters(&steps, TRACK), enters(&steps, TRACK)];
         // A pass may ask for the anchor at any moment.
@@ -26,7 +26,7 @@ fn two_spans_begin_a_step_at_once() {
         found.sort_unstable_by_key(|found| *found == Found::Counted);
         assert_eq!(found, [Found::First, Found::Counted]);
         assert!(matches!(steps.read_anchor(TRACK), Anchor::At(_)));
-        steps.table.close(TRACK);
+        steps.close(TRACK);
         let folded = steps.fold(TRACK, 2).expect("it is complete");
         assert!(folded.placed && !folded.lost && folded.spans == 2);
         assert_eq!(steps.read_anchor(TRACK), Anchor::None);
@@ -42,7 +42,7 @@ fn a_fold_against_the_first_span() {
             let steps = steps.clone();
             spawn(move || {
                 assert_eq!(steps.enter(TRACK), Found::First);
-                steps.table.close(TRACK);
+                steps.close(TRACK);
             })
         };
         let folded = steps.fold(TRACK, 1);
@@ -71,7 +71,7 @@ fn a_step_is_given_up_while_it_begins() {
 /// too late is in no step.
 #[test]
 fn a_close_against_a_span() {
-    model(Bound::None, || {
+    model(Bound::Preemptions(3), || {
         let steps = Steps::new();
         assert_eq!(steps.enter(TRACK), Found::First);
         // Counted outside the model: it orders nothing.
@@ -87,7 +87,7 @@ fn a_close_against_a_span() {
         };
         let closes = {
             let steps = steps.clone();
-            spawn(move || steps.table.close(TRACK))
+            spawn(move || steps.close(TRACK))
         };
         let folded = steps.fold(TRACK, over.load(Ordering::Relaxed));
         let found = recorder();
@@ -111,7 +111,7 @@ fn against_the_fold(comes_to_nothing: fn(&Steps), is_lost: bool) {
             let steps = steps.clone();
             spawn(move || comes_to_nothing(&steps))
         };
-        steps.table.close(TRACK);
+        steps.close(TRACK);
         let folded = steps.fold(TRACK, 1);
         recorder();
         let folded = folded.or_else(|| steps.fold(TRACK, 1));
@@ -122,25 +122,25 @@ fn against_the_fold(comes_to_nothing: fn(&Steps), is_lost: bool) {
 
 #[test]
 fn a_loss_against_the_fold() {
-    against_the_fold(|steps| steps.table.lose(TRACK), true);
+    against_the_fold(|steps| steps.lose(TRACK), true);
 }
 
 #[test]
 fn a_withdrawal_against_the_fold() {
-    against_the_fold(|steps| steps.table.withdraw(TRACK), false);
+    against_the_fold(|steps| steps.withdraw(TRACK), false);
 }
 
 /// Who comes late changes no later step.
 #[test]
 fn a_late_word_of_a_step_that_was_given_up() {
-    model(Bound::None, || {
+    model(Bound::Preemptions(3), || {
         let steps = Steps::new();
         assert_eq!(steps.enter(TRACK), Found::First);
         let late = {
             let steps = steps.clone();
             spawn(move || {
-                steps.table.lose(TRACK);
-                steps.table.close(TRACK);
+                steps.lose(TRACK);
+                steps.close(TRACK);
             })
         };
         steps.give_up(TRACK).expect("it is in use");
@@ -158,13 +158,13 @@ fn a_step_against_the_next_one_of_its_entry() {
     model(Bound::None, || {
         let steps = Steps::new();
         assert_eq!(steps.enter(TRACK), Found::First);
-        steps.table.close(TRACK);
+        steps.close(TRACK);
         let next = next_on_entry(TRACK);
         let recorder = enters(&steps, next);
         steps.fold(TRACK, 1).expect("it is complete");
         if recorder() == Found::First {
             assert!(matches!(steps.read_anchor(next), Anchor::At(_)));
-            steps.table.close(next);
+            steps.close(next);
             let folded = steps.fold(next, 1).expect("it is complete");
             assert!(folded.placed && folded.spans == 1);
         }
@@ -183,10 +183,10 @@ fn recorder_of(steps: &Steps, track: u32) -> impl FnOnce() + use<> {
 
 #[test]
 fn a_step_that_was_turned_away_is_not_followed() {
-    model(Bound::None, || {
+    model(Bound::Preemptions(3), || {
         let steps = Steps::new();
         assert_eq!(steps.enter(TRACK), Found::First);
-        steps.table.close(TRACK);
+        steps.close(TRACK);
         let recorder = recorder_of(&steps, next_on_entry(TRACK));
         steps.fold(TRACK, 1).expect("it is complete");
         recorder();
@@ -198,10 +198,55 @@ fn of_two_steps_that_were_turned_away_neither_is_followed() {
     model(Bound::Preemptions(3), || {
         let steps = Steps::new();
         assert_eq!(steps.enter(TRACK), Found::First);
-        steps.table.close(TRACK);
+        steps.close(TRACK);
         let next = next_on_entry(TRACK);
         assert_eq!(steps.enter(next), Found::Alone);
         let recorder = recorder_of(&steps, next_on_entry(next));
+        steps.fold(TRACK, 1).expect("it is complete");
+        recorder();
+    });
+}
+
+/// A refused span is missing from its step: that is lost, or not followed.
+#[test]
+fn a_refused_span_against_the_first_one() {
+    model(Bound::Preemptions(3), || {
+        let steps = Steps::new();
+        // Outside the model: it orders nothing.
+        let is_refused = Arc::new(AtomicU32::new(0));
+        let refused = {
+            let (steps, is_refused) = (steps.clone(), Arc::clone(&is_refused));
+            spawn(move || {
+                steps.miss(TRACK);
+                is_refused.store(1, Ordering::Relaxed);
+            })
+        };
+        let found = steps.enter(TRACK);
+        // One that is refused after the close is nobody's.
+        let is_refused = is_refused.load(Ordering::Relaxed) == 1;
+        steps.close(TRACK);
+        match steps.fold(TRACK, 1) {
+            Some(folded) => assert!(folded.lost || !is_refused, "{folded:?}"),
+            None => assert_eq!(found, Found::Alone),
+        }
+        refused();
+    });
+}
+
+#[test]
+fn a_refused_span_against_the_step_before() {
+    model(Bound::Preemptions(3), || {
+        let steps = Steps::new();
+        assert_eq!(steps.enter(TRACK), Found::First);
+        steps.close(TRACK);
+        let recorder = {
+            let steps = steps.clone();
+            spawn(move || {
+                let next = next_on_entry(TRACK);
+                steps.miss(next);
+                assert_eq!(steps.enter(next), Found::Alone);
+            })
+        };
         steps.fold(TRACK, 1).expect("it is complete");
         recorder();
     });

@@ -194,8 +194,10 @@ impl<E: EventOps, F: FnMut(Harvested)> Visitor<'_, E, F> {
     fn also_wait(&mut self, slot: &Slot, next: &[Slot], lap: u64) -> usize {
         let (stream, streams) = (slot.closed(lap).stream(), &mut self.pass.streams);
         let waits = |slot: &&Slot| {
-            let of = slot.closed(lap).stream();
-            slot.word().is_closed_in(lap) && (of == stream || streams.turn(of) == Turn::Wait)
+            slot.word().is_closed_in(lap) && {
+                let of = slot.closed(lap).stream();
+                of == stream || streams.turn(of) == Turn::Wait
+            }
         };
         next.iter().take_while(waits).count()
     }

@@ -256,6 +256,7 @@ impl Slot {
     pub(super) fn describe_if(&self, lap: u64) -> Option<(Packed, State, u64)> {
         let seen = self.word();
         let packed = self.filed();
+        // Relaxed: shown, and nothing else.
         let stream = self.stream.load(Ordering::Relaxed);
         let same = self.peek() == seen && seen.lap() == lap && !seen.is_free();
         same.then_some((packed, seen.state(), stream))

@@ -224,6 +224,7 @@ impl StepTable {
         let word = &self.words[entry];
         // Relaxed: a guess; the exchange decides.
         let mut seen = Word(word.load(Ordering::Relaxed));
+        let mut is_new = false;
         loop {
             let is_free = seen.state() == State::Free;
             let next = if is_free && is_later(track, seen.track()) {
@@ -238,7 +239,7 @@ impl StepTable {
                 self.late.add(1);
                 return Entered::Alone;
             } else {
-                self.wait(entry, track);
+                is_new |= self.wait(entry, track);
                 seen.0 | TURNED_AWAY
             };
             // Acquire: the fold is done with the entry and its anchor (partner:
@@ -259,7 +260,7 @@ impl StepTable {
                 }
                 Ok(_) if seen.is_of(track) => return Entered::Counted,
                 Ok(_) => {
-                    self.turned_away.add(u64::from(!seen.has(TURNED_AWAY)));
+                    self.turned_away.add(u64::from(is_new));
                     return Entered::Alone;
                 }
                 Err(found) => seen = Word(found),
@@ -269,31 +270,53 @@ impl StepTable {
 
     /// Leaves the track of a step whose entry is in use, for who frees it. The
     /// mark is to follow by an exchange, be it there or not: who takes it off
-    /// after that sees the track.
+    /// after that sees the track. Whether it is the step's first span to do so.
     #[cold]
-    fn wait(&self, entry: usize, track: u32) {
+    fn wait(&self, entry: usize, track: u32) -> bool {
         let later = |last: u64| is_later(track, last as u32).then_some(u64::from(track));
         // Relaxed: published by the fence and the mark. It fails where a later
         // step waits.
-        let _ = self.waiting[entry].fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+        let left = self.waiting[entry].fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
         // Release: who takes the mark off sees the track (partner: the exchange
         // of `free`).
         // Model: steps::a_step_that_was_turned_away_is_not_followed.
         fence(Ordering::Release);
+        left.is_ok()
     }
 
     /// A span of the step on `track` came to nothing, and its work was lost.
     #[cold]
     pub fn lose(&self, track: u32) {
+        // Relaxed: one word, nothing to publish; as in `withdraw` and `close`.
         self.change(track, Ordering::Relaxed, |word| {
             Some((word.0 - SPAN) | LOST)
         });
     }
 
     /// Work of the step on `track` is missing from it, which was never counted.
+    /// A step that begins with such work is not followed.
     #[cold]
     pub fn miss(&self, track: u32) {
-        self.change(track, Ordering::Relaxed, |word| Some(word.0 | LOST));
+        let entry = entry_of(track);
+        let word = &self.words[entry];
+        // Relaxed: one word, nothing to publish.
+        let mut seen = Word(word.load(Ordering::Relaxed));
+        loop {
+            let next = if seen.is_of(track) {
+                seen.0 | LOST
+            } else if !is_later(track, seen.track()) {
+                return;
+            } else if seen.state() == State::Free {
+                Word::free_after(track).0
+            } else {
+                self.wait(entry, track);
+                seen.0 | TURNED_AWAY
+            };
+            match word.compare_exchange(seen.0, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(found) => seen = Word(found),
+            }
+        }
     }
 
     /// A span of the step on `track` came to nothing, and there was no work.
@@ -403,6 +426,7 @@ impl StepTable {
             // the fence of `wait`).
             // Model: steps::a_step_that_was_turned_away_is_not_followed.
             self.change(track, Ordering::Acquire, next);
+            // Relaxed: after the exchange.
             last = self.waiting[entry].load(Ordering::Relaxed) as u32;
         }
     }

@@ -16,12 +16,12 @@ pub use take::{KernelName, Source};
 
 pub(crate) use take::Sources;
 
+use crate::config::TelemetryConfig;
 use crate::floor::Floor;
 use crate::instrument::HistogramSnapshot;
 use crate::kernel::{
     Estimate, Incomplete, KernelSeries, LaneEstimate, LaneFigures, Ledger, RowFigures, StepLosses,
 };
-use crate::telemetry::TelemetryConfig;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 

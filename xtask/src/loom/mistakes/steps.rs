@@ -153,6 +153,21 @@ pub(super) const ALL: &[Mistake] = &[
         )],
     },
     Mistake {
+        name: "a refused first span leaves nothing behind",
+        model: "steps::a_refused_span_against_the_first_one",
+        edits: &[(
+            STEPS,
+            "miss",
+            "!is_later(track, seen.track())",
+            "!seen.is_of(track)",
+        )],
+    },
+    Mistake {
+        name: "a refused span does not wait for the step before",
+        model: "steps::a_refused_span_against_the_step_before",
+        edits: &[(STEPS, "miss", "self.wait(entry, track);", "return;")],
+    },
+    Mistake {
         name: "folded before its spans are over",
         model: "folds::a_step_waits_for_the_spans_that_it_counted",
         edits: &[(

@@ -81,6 +81,22 @@ fn work_that_was_never_counted_makes_a_step_lose() {
 }
 
 #[test]
+fn a_step_that_begins_with_work_that_is_missing_is_not_followed() {
+    let table = StepTable::new();
+    table.miss(4);
+    assert_eq!(enter(&table, 4), Found::Alone);
+    assert!(table.is_idle());
+    // Where an earlier step has the entry, neither is that one's loss.
+    let next = 4 + LATER;
+    enter(&table, next);
+    table.miss(next + LATER);
+    assert!(!standing(&table, next, next).lost);
+    table.free(next);
+    assert_eq!(enter(&table, next + LATER), Found::Alone);
+    assert_eq!(enter(&table, next + 2 * LATER), Found::First(4));
+}
+
+#[test]
 fn an_anchor_is_coming_until_it_is_recorded_or_given_up() {
     let table = StepTable::new();
     let Entered::First(taking) = table.enter(2, 7, false) else {
@@ -116,22 +132,21 @@ fn four_later_steps_close_a_step() {
 }
 
 #[test]
-fn a_full_table_turns_steps_away_and_counts_the_first_of_an_entry() {
+fn a_full_table_turns_steps_away_and_counts_each() {
     let table = StepTable::new();
     for track in 0..LATER {
         assert_eq!(enter(&table, track), Found::First(track as usize));
     }
-    let turned_away = [LATER, LATER, LATER + 1, 2 * LATER, LATER, LATER + 1];
-    for track in turned_away {
+    for track in [LATER, LATER, LATER + 1, 2 * LATER, LATER, 2 * LATER, LATER] {
         assert_eq!(enter(&table, track), Found::Alone);
     }
-    assert_eq!((table.turned_away(), table.late_spans()), (2, 0));
+    assert_eq!((table.turned_away(), table.late_spans()), (3, 0));
     assert_eq!(standing(&table, 0, 2 * LATER).spans, 1, "not its own");
 }
 
 #[test]
 fn a_step_that_was_turned_away_never_takes_the_entry_later() {
-    for rounds in [1, 2, 100] {
+    for rounds in [1, 2, 30, 62, 63, 64, 100] {
         let table = StepTable::new();
         enter(&table, 3);
         let turned_away = 3 + rounds * LATER;
@@ -141,10 +156,11 @@ fn a_step_that_was_turned_away_never_takes_the_entry_later() {
         table.free(3);
         assert_eq!(enter(&table, turned_away), Found::Alone, "{rounds}");
         assert_eq!(enter(&table, turned_away - LATER), Found::Alone, "{rounds}");
-        let next = turned_away + LATER;
-        assert_eq!(enter(&table, next), Found::First(3), "{rounds}");
-        table.free(next);
-        assert_eq!(enter(&table, next + LATER), Found::First(3), "{rounds}");
+        assert_eq!(
+            enter(&table, turned_away + LATER),
+            Found::First(3),
+            "{rounds}"
+        );
     }
 }
 
