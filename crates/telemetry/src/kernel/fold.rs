@@ -11,15 +11,17 @@
 //! 4. Where a reader holds what was folded before, steps wait for the next pass.
 //! 5. Memory is taken once, when the fold is made.
 
+mod folding;
+
+pub use folding::Folding;
+
 use super::LANES;
 use super::estimates::{LaneOfStep, RowOfStep, StepSums};
 use super::folded::Folded;
-use super::instruments::KernelInstruments;
-use super::landing::{Landing, Launches};
-use super::span::{Harvested, Landed, SpanKey, SpanTag, StepId};
+use super::landing::Launches;
+use super::span::Landed;
 use super::steps::{FOLLOWED_STEPS, Standing, StepTable};
 use super::timeline::{Interval, NO_LANE, NO_ROW, Scratch};
-use crate::sync::relaxed::{lock, try_lock};
 
 /// Spans of a step that can be laid out in time.
 pub const MAX_STEP_SPANS: usize = 16_384;
@@ -71,6 +73,8 @@ pub struct Fold {
     steps: Box<[Step; FOLLOWED_STEPS]>,
     intervals: Vec<Interval>,
     rows: Vec<RowOfStep>,
+    /// To add up the rows again would leave little room.
+    is_added_up: bool,
     scratch: Scratch,
     /// The rows of the step that is being folded.
     own_rows: Vec<RowOfStep>,
@@ -90,6 +94,7 @@ impl Default for Fold {
             steps: Box::new([NO_STEP; FOLLOWED_STEPS]),
             intervals: Vec::with_capacity(MAX_SPANS),
             rows: Vec::with_capacity(MAX_ROWS),
+            is_added_up: false,
             scratch: Scratch::with_capacity(MAX_STEP_SPANS),
             own_rows: Vec::with_capacity(MAX_ROWS),
             unfollowed: [Unfollowed::default(); LANES.len()],
@@ -101,36 +106,7 @@ impl Default for Fold {
     }
 }
 
-/// One harvest: what its passes land goes through here.
-pub struct Folding<'a> {
-    fold: &'a mut Fold,
-    table: &'a StepTable,
-    into: &'a KernelInstruments,
-    landing: Landing<'a>,
-}
-
 impl Fold {
-    /// Begins a harvest into `into`, of a recorder that follows steps in
-    /// `table`: always the same two.
-    pub fn harvest<'a>(
-        &'a mut self,
-        table: &'a StepTable,
-        into: &'a KernelInstruments,
-    ) -> Folding<'a> {
-        let window = into.window();
-        if std::mem::replace(&mut self.window, window) != window {
-            for sums in &mut self.unfollowed {
-                (sums.steps, sums.ns) = (0, 0);
-            }
-        }
-        Folding {
-            fold: self,
-            table,
-            into,
-            landing: into.landing(),
-        }
-    }
-
     /// Counts a span of the step on `track` that is over; its entry, if the
     /// step is followed.
     #[inline]
@@ -201,8 +177,9 @@ impl Fold {
         if self.steps[entry].track != u64::from(track) + 1 {
             return;
         }
-        if self.rows.len() == MAX_ROWS {
+        if self.rows.len() == MAX_ROWS && !self.is_added_up {
             add_up(&mut self.rows);
+            self.is_added_up = self.rows.len() > MAX_ROWS / 4 * 3;
         }
         if self.rows.len() == MAX_ROWS {
             self.steps[entry].is_lost = true;
@@ -234,120 +211,6 @@ fn add_up(rows: &mut Vec<RowOfStep>) {
 fn lane_of(lane: Option<usize>) -> u8 {
     lane.filter(|lane| *lane < LANES.len())
         .map_or(NO_LANE, |lane| lane as u8)
-}
-
-impl Folding<'_> {
-    /// Takes in what a pass found.
-    #[inline]
-    pub fn take(&mut self, span: Harvested) {
-        match span {
-            Harvested::Landed(landed) => match landed.key {
-                SpanKey::Kernel(func) => self.launch(func, &landed),
-                SpanKey::Lane(lane) => self.lane(lane, &landed),
-            },
-            Harvested::Failed(tag) => {
-                self.landing.count(&span, |_| ());
-                self.lost(tag);
-            }
-            Harvested::Reclaimed(tag) => self.lost(tag),
-        }
-    }
-
-    #[inline]
-    fn launch(&mut self, func: u64, span: &Landed) {
-        let Self {
-            fold,
-            table,
-            landing,
-            ..
-        } = self;
-        // The step first: launches are added to a step that is known.
-        let entry = match span.flags.track() {
-            None => None,
-            Some(track) => fold.count(table, track),
-        };
-        let row = landing.launch(func, span, |launches| fold.add_row(&launches));
-        if let Some(entry) = entry {
-            let row = row.map_or(NO_ROW, |row| row as u16);
-            fold.place(entry, span, row, lane_of(span.flags.lane()), false);
-        }
-    }
-
-    fn lane(&mut self, lane: usize, span: &Landed) {
-        self.into.count_lane(lane, span);
-        let tag = span.tag();
-        let fold = &mut *self.fold;
-        if let StepId::Track(track) = tag.step
-            && let Some(entry) = fold.count(self.table, track)
-        {
-            let step = &mut fold.steps[usize::from(entry)];
-            if let Some(sums) = step.lanes.get_mut(lane) {
-                sums.spans += 1;
-                sums.ns = sums.ns.saturating_add(span.ns);
-                fold.place(entry, span, NO_ROW, lane as u8, true);
-            }
-            return;
-        }
-        let Some(sums) = fold.unfollowed.get_mut(lane) else {
-            return;
-        };
-        if tag.armed {
-            sums.armed_steps += 1;
-            sums.armed_ns = sums.armed_ns.saturating_add(span.ns);
-        }
-        if let StepId::Number(number) = tag.step
-            && number >= fold.window
-        {
-            sums.ns = sums.ns.saturating_add(span.ns);
-            sums.steps += u64::from(number >= sums.last);
-            sums.last = sums.last.max(number + 1);
-        }
-    }
-
-    #[cold]
-    fn lost(&mut self, tag: SpanTag) {
-        if let StepId::Track(track) = tag.step
-            && let Some(entry) = self.fold.count(self.table, track)
-        {
-            self.fold.steps[usize::from(entry)].is_lost = true;
-        }
-    }
-
-    /// As [`finish`](Self::finish), for the last time: what still waits is
-    /// folded as incomplete.
-    pub fn give_up(self) {
-        let Self {
-            fold,
-            table,
-            into,
-            landing,
-        } = self;
-        landing.finish(|launches| fold.add_row(&launches));
-        // Once, when a recorder ends: a reader's copy is waited for.
-        fold.each_step(table, 0, &mut lock(&into.folded), |_, _| true, None);
-    }
-
-    /// Counts what was landed, and folds the steps that are complete. `newest`
-    /// is the last track that was given out; `floor_ns` what an empty pair
-    /// reads, if that is known.
-    pub fn finish(self, newest: u32, floor_ns: Option<u64>) {
-        let Self {
-            fold,
-            table,
-            into,
-            landing,
-        } = self;
-        landing.finish(|launches| fold.add_row(&launches));
-        // Not waited for: a reader holds it, and the next pass comes.
-        let Some(mut folded) = try_lock(&into.folded) else {
-            return;
-        };
-        let is_over = |standing: &Standing, over: u32| {
-            standing.closed && over >= standing.spans
-                || newest.wrapping_sub(standing.track) as i32 >= GIVEN_UP as i32
-        };
-        fold.each_step(table, newest, &mut folded, is_over, floor_ns);
-    }
 }
 
 impl Fold {
@@ -417,6 +280,7 @@ impl Fold {
             }
             !own
         });
+        self.is_added_up &= own_rows.is_empty();
         add_up(own_rows);
         self.scratch.clear();
         if step.intervals as usize == self.intervals.len() {

@@ -116,7 +116,7 @@ impl RowFigures {
 
     /// What launch latency put on top of the kernel's work in all samples that
     /// found their stream idle, nanoseconds: by how much their mean is above
-    /// that of the others, if it is. `None` where either are fewer than
+    /// that of the others; negative where it is below. `None` where either are fewer than
     /// [`ENOUGH_STEPS`](super::ENOUGH_STEPS).
     #[must_use]
     pub fn latency_ns(&self) -> Option<f64> {
@@ -216,3 +216,6 @@ impl Folded {
         }
     }
 }
+
+#[cfg(all(test, not(metrale_loom)))]
+mod tests;

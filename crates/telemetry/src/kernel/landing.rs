@@ -210,3 +210,6 @@ impl<'a> Landing<'a> {
         }
     }
 }
+
+#[cfg(all(test, not(metrale_loom)))]
+mod tests;

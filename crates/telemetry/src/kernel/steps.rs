@@ -26,68 +26,16 @@
 //!    the fold finds the anchor recorded; `-> Free` with Release and claimed with
 //!    Acquire, so that an anchor is not recorded before it was last read.
 
+mod word;
+
 use crate::instrument::Counter;
 use crate::sync::{AtomicU64, Ordering, fence};
+use word::{CLOSED, LOST, SPAN, SPANS, STATE, State, TRACK_SHIFT, TURNED_AWAY, Word};
 
 /// Steps that are followed at a time.
 pub const FOLLOWED_STEPS: usize = if cfg!(metrale_loom) { 2 } else { 64 };
 /// A step is closed when this many later ones were begun.
 const LATER_STEPS: u32 = 4;
-
-/// Bits 0 and 1 of a word.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u64)]
-enum State {
-    Free = 0,
-    Taking = 1,
-    Placed = 2,
-    Unplaced = 3,
-}
-
-const STATE: u64 = 3;
-const CLOSED: u64 = 1 << 2;
-const LOST: u64 = 1 << 3;
-/// A later step found the entry in use.
-const TURNED_AWAY: u64 = 1 << 4;
-/// One span, in bits 5 to 31; the track is in bits 32 to 63.
-const SPAN: u64 = 1 << 5;
-const SPANS: u64 = (1 << 32) - SPAN;
-const TRACK_SHIFT: u32 = 32;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Word(u64);
-
-impl Word {
-    const fn free_after(track: u32) -> Self {
-        Self((track as u64) << TRACK_SHIFT | State::Free as u64)
-    }
-
-    fn state(self) -> State {
-        match self.0 & STATE {
-            0 => State::Free,
-            1 => State::Taking,
-            2 => State::Placed,
-            _ => State::Unplaced,
-        }
-    }
-
-    fn track(self) -> u32 {
-        (self.0 >> TRACK_SHIFT) as u32
-    }
-
-    /// In use by the step on `track`.
-    fn is_of(self, track: u32) -> bool {
-        self.track() == track && self.state() != State::Free
-    }
-
-    fn has(self, bit: u64) -> bool {
-        self.0 & bit != 0
-    }
-
-    fn spans(self) -> u32 {
-        ((self.0 & SPANS) / SPAN) as u32
-    }
-}
 
 /// What a span that begins finds of its step.
 pub enum Entered<'a> {
@@ -358,7 +306,8 @@ impl StepTable {
         self.late.get()
     }
 
-    /// Steps that found their entry in use.
+    /// Steps that found their entry in use. Of several that find the same one
+    /// in use at a time, the first counts.
     pub(super) fn turned_away(&self) -> u64 {
         self.turned_away.get()
     }

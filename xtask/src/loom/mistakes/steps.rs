@@ -4,7 +4,7 @@
 use super::Mistake;
 
 const STEPS: &str = "kernel/steps.rs";
-const FOLD: &str = "kernel/fold.rs";
+const FOLD: &str = "kernel/fold/folding.rs";
 
 pub(super) const ALL: &[Mistake] = &[
     Mistake {

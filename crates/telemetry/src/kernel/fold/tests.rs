@@ -181,6 +181,39 @@ fn a_step_that_waits_for_a_span_is_given_up_after_64_later_ones() {
 }
 
 #[test]
+fn steps_are_followed_closed_and_given_up_across_the_wrap_of_tracks() {
+    let mut rig = Rig::new(16);
+    // A track is later than another if it is by less than half of all.
+    let before = [1, 2, 3].map(|quarter| quarter << 30 | 61);
+    for track in before {
+        rig.newest = track;
+        step(&rig, track);
+        rig.table.close(track);
+        rig.pass();
+    }
+    assert_eq!(steps(&rig), 3);
+    let last = u32::MAX - 2;
+    step(&rig, last);
+    rig.newest = last.wrapping_add(3);
+    rig.pass();
+    assert_eq!(steps(&rig), 3);
+    rig.newest = last.wrapping_add(4);
+    rig.pass();
+    assert_eq!(steps(&rig), 4);
+    // Its entry's next one, of which a span never ends.
+    let next = last.wrapping_add(LATER);
+    step(&rig, next);
+    rig.begin(next, launch(7, LANE_DECODE, 60, 5)).unwrap();
+    rig.newest = next + LATER - 1;
+    rig.pass();
+    assert_eq!(losses(&rig).incomplete_steps, 0);
+    rig.newest = next + LATER;
+    rig.pass();
+    assert_eq!((steps(&rig), losses(&rig).incomplete_steps), (4, 1));
+    assert_eq!(losses(&rig).late_spans, 0);
+}
+
+#[test]
 fn a_step_that_found_its_entry_in_use_is_timed_and_not_placed() {
     let mut rig = Rig::new(16);
     step(&rig, 0);

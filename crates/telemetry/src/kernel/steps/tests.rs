@@ -81,6 +81,22 @@ fn work_that_was_never_counted_makes_a_step_lose() {
 }
 
 #[test]
+fn a_step_that_begins_with_work_that_is_missing_is_not_followed() {
+    let table = StepTable::new();
+    table.miss(4);
+    assert_eq!(enter(&table, 4), Found::Alone);
+    assert!(table.is_idle());
+    // Where an earlier step has the entry, neither is that one's loss.
+    let next = 4 + LATER;
+    enter(&table, next);
+    table.miss(next + LATER);
+    assert!(!standing(&table, next, next).lost);
+    table.free(next);
+    assert_eq!(enter(&table, next + LATER), Found::Alone);
+    assert_eq!(enter(&table, next + 2 * LATER), Found::First(4));
+}
+
+#[test]
 fn an_anchor_is_coming_until_it_is_recorded_or_given_up() {
     let table = StepTable::new();
     let Entered::First(taking) = table.enter(2, 7, false) else {
@@ -135,6 +151,8 @@ fn a_step_that_was_turned_away_never_takes_the_entry_later() {
         enter(&table, 3);
         let turned_away = 3 + rounds * LATER;
         assert_eq!(enter(&table, turned_away), Found::Alone);
+        // One that was begun before it, and comes after it.
+        enter(&table, 3 + LATER);
         table.free(3);
         assert_eq!(enter(&table, turned_away), Found::Alone, "{rounds}");
         assert_eq!(enter(&table, turned_away - LATER), Found::Alone, "{rounds}");

@@ -27,6 +27,10 @@ enum Call {
     Drop {
         back: u32,
     },
+    /// The stream admits no span.
+    Refuse {
+        back: u32,
+    },
     /// What comes of a span that was ended: its time, or a failure.
     Answer {
         at: usize,
@@ -52,6 +56,7 @@ fn call() -> impl Strategy<Value = Call> {
         1 => (0..6usize).prop_map(Call::EndFails),
         2 => (0..6usize).prop_map(Call::Cancel),
         1 => back().prop_map(|back| Call::Drop { back }),
+        1 => back().prop_map(|back| Call::Refuse { back }),
         16 => (0..6usize, rarely()).prop_map(|(at, fails)| Call::Answer { at, fails }),
         5 => back().prop_map(|back| Call::Close { back }),
         8 => prop::bool::weighted(0.2).prop_map(|is_read| Call::Pass { is_read }),
@@ -235,6 +240,15 @@ impl Program {
                     self.rig.table.lose(step);
                 }
                 self.lose(&span);
+            }
+            Call::Refuse { back } => {
+                let step = self.step(back);
+                let follows = self.rig.table.follows(step);
+                self.rig.table.miss(step);
+                let plain = &mut self.steps[step as usize];
+                // Of a step that is not followed no span is counted after that.
+                plain.lost |= follows;
+                plain.closed |= !follows;
             }
             Call::Answer { at, fails } => {
                 if let Some(at) = pick(at, self.ended.len()) {
