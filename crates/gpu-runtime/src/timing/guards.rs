@@ -167,7 +167,8 @@ impl<'a> LaneGuard<'a> {
             &self.launches
         };
         count.set(count.get() + 1);
-        let is_timed = self.step.is_armed() || (self.spread && self.shared.telemetry.sample_launch());
+        let is_timed =
+            self.step.is_armed() || (self.spread && self.shared.telemetry.sample_launch());
         let token = if is_timed {
             self.shared
                 .begin_launch(kernel, self.step, self.lane, stream)

@@ -17,7 +17,8 @@ use super::names::Names;
 use super::verdict::{Verdict, verdict};
 use metrale_gpu_sys::cuda::Driver;
 use metrale_telemetry::kernel::{
-    EventOps, Fold, LANES, Ledger, NotBegun, NotEnded, SpanKey, SpanRing, SpanTag, SpanToken, StepId,
+    EventOps, Fold, LANES, Ledger, NotBegun, NotEnded, SpanKey, SpanRing, SpanTag, SpanToken,
+    StepId,
 };
 use metrale_telemetry::snapshot::Source;
 use metrale_telemetry::{Level, Step, Telemetry};
@@ -263,11 +264,12 @@ impl Recorder {
         if shared.context_id.is_some() && id == Ok(shared.context_id) {
             // SAFETY: as for the pools, below.
             let go_on = unsafe { shared.anchors.destroy() };
-            let _ = go_on && [&shared.lanes, &shared.kernels].into_iter().all(|ring| {
-                // SAFETY: the context was just made current; guards borrow the
-                // recorder, and its thread has ended: nobody uses the pool.
-                unsafe { ring.ops().destroy() }
-            });
+            let _ = go_on
+                && [&shared.lanes, &shared.kernels].into_iter().all(|ring| {
+                    // SAFETY: the context was just made current; guards borrow the
+                    // recorder, and its thread has ended: nobody uses the pool.
+                    unsafe { ring.ops().destroy() }
+                });
         }
         let _ = pop(&shared.driver);
     }

@@ -46,7 +46,9 @@ impl Shared {
                 snapshot.ring = name.to_owned();
                 snapshot.name = match span.key {
                     SpanKey::Lane(lane) => LANES.get(lane).map(|lane| (*lane).to_owned()),
-                    SpanKey::Kernel(row) => self.names.of_row(row).map(|name| name.text.to_string()),
+                    SpanKey::Kernel(row) => {
+                        self.names.of_row(row).map(|name| name.text.to_string())
+                    }
                 };
                 snapshot.stream = span.stream;
                 snapshot.is_open = is_open;

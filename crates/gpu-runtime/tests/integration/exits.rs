@@ -3,9 +3,9 @@
 //! exits: in any call of any path.
 #![cfg(unix)]
 
-use metrale_gpu_sim::child;
 use super::rig::{self, App, config, func, loaded, stream};
 use metrale_gpu_runtime::timing::{Harvest, Recorder, RecorderConfig, Status, StreamRef};
+use metrale_gpu_sim::child;
 use metrale_gpu_sim::control;
 use metrale_telemetry::clock::monotonic_ns;
 use metrale_telemetry::kernel::LANE_DECODE;

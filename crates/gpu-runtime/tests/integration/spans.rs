@@ -101,8 +101,16 @@ fn driver_calls_stay_within_the_budget() {
         }
     }
     let spans = 2 * (launches + 1);
-    assert_eq!(calls("cuEventRecord"), 2 * spans + 1, "and the step's anchor");
-    assert_eq!(calls("cuStreamIsCapturing"), 2 * spans, "one to a span's record");
+    assert_eq!(
+        calls("cuEventRecord"),
+        2 * spans + 1,
+        "and the step's anchor"
+    );
+    assert_eq!(
+        calls("cuStreamIsCapturing"),
+        2 * spans,
+        "one to a span's record"
+    );
 
     // Nothing is done: two rings of two waiting streams, one query each.
     recorder.harvest();
