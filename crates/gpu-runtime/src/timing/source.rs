@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a recorder adds to the snapshots of its telemetry.
 
-use super::recorder::Shared;
+use super::shared::Shared;
 use metrale_telemetry::kernel::{LANES, OldestSpans, SpanKey};
 use metrale_telemetry::snapshot::{
     KernelName, OldestSpanSnapshot, RecorderSnapshot, RowKind, Source,
