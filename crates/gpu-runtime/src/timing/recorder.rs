@@ -11,7 +11,7 @@ use super::making::{Making, context_id, pop, push};
 use super::shared::{KERNEL, LANE, Shared};
 use metrale_gpu_sys::cuda::Driver;
 use metrale_telemetry::kernel::{Ledger, SpanToken};
-use metrale_telemetry::snapshot::Source;
+use metrale_telemetry::snapshot::{OldestSpanSnapshot, Source};
 use metrale_telemetry::{Step, Telemetry};
 use std::fmt;
 use std::sync::Arc;
@@ -180,10 +180,19 @@ impl Recorder {
         self.shared.gpu.name.as_deref()
     }
 
-    /// Whether the recorder may call the driver, and what it met there.
+    /// Whether the recorder may call the driver, and what it met there. It looks
+    /// at every slot, and waits for no harvest.
     #[must_use]
     pub fn health(&self) -> Health {
-        self.shared.watch.health(self.shared.names.lost())
+        self.shared.health()
+    }
+
+    /// The spans that wait longest: of each ring the open and the closed one that
+    /// were begun first, with their names. It looks at every slot, and waits for
+    /// no harvest.
+    #[must_use]
+    pub fn oldest_spans(&self) -> Vec<OldestSpanSnapshot> {
+        self.shared.oldest_spans()
     }
 
     /// What became of the lane spans.
