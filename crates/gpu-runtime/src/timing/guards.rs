@@ -7,7 +7,7 @@
 
 use super::handles::{KernelRef, StreamRef};
 use super::ranges::OpenRange;
-use super::recorder::{KERNEL, Shared};
+use super::shared::{KERNEL, Shared};
 use metrale_telemetry::Step;
 use metrale_telemetry::kernel::{SpanKey, SpanToken};
 use std::cell::Cell;

@@ -209,7 +209,8 @@ fn a_time_that_cannot_be_is_no_sample() {
     let known = gaps();
     for (ms, is_known) in [(8.0 * HOUR_MS, true), (1.8e13, false), (f32::MAX, false)] {
         lane();
-        control::tell_elapsed(ms, 1, 1);
+        // After the span's own time and its place.
+        control::tell_elapsed(ms, 2, 1);
         let before = (gaps(), recorder.health().invalid_times);
         assert_eq!(recorder.harvest(), 1, "the gap costs no span");
         assert_eq!(gaps() - before.0, u64::from(is_known), "{ms}");
@@ -217,6 +218,16 @@ fn a_time_that_cannot_be_is_no_sample() {
         assert_eq!(invalid, u64::from(!is_known), "{ms}");
     }
     assert_eq!(gaps(), known + 1);
+    // Nor is a place that cannot be one: it costs its step the places.
+    let unplaced = || recorder.telemetry().snapshot().losses.unplaced_steps;
+    for ms in impossible.into_iter().filter(|ms| *ms != -0.001) {
+        lane();
+        control::tell_elapsed(ms, 1, 1);
+        let before = (unplaced(), recorder.health().invalid_times);
+        assert_eq!(recorder.harvest(), 1, "the place costs no span");
+        assert_eq!(unplaced() - before.0, 1, "{ms}");
+        assert_eq!(recorder.health().invalid_times, before.1, "{ms}");
+    }
     // The hour, and otherwise spans of nothing.
     let sum = instruments.lane[LANE_DECODE].snapshot().sum_ns();
     assert_eq!(sum, 3_600_000_000_000);

@@ -44,6 +44,12 @@ fn inherit(app: &App, recorders: Vec<Recorder>) -> i32 {
         if after.0.refused != before.0.refused + 1 || after.1.refused != before.1.refused + 1 {
             return 2;
         }
+        // Nobody waits for what the parent left.
+        let health = recorder.health();
+        let ages = [health.oldest_open, health.oldest_closed];
+        if ages != [None; 2] || !recorder.oldest_spans().is_empty() {
+            return 4;
+        }
         let _ = (recorder.kernels(), recorder.graph("inherited"));
     }
     timing::lane_begin(LANE_DECODE, stream(app.stream));
