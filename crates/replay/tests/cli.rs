@@ -39,9 +39,7 @@ fn bad_flags() {
 
 #[test]
 fn bad_traces() {
-    if common::simulator().is_none() {
-        return;
-    }
+    common::needs_simulator();
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("bad.json");
     let name = path.to_str().expect("UTF-8");

@@ -6,7 +6,7 @@ mod common;
 
 use std::process::Command;
 
-use common::{folder, simulator};
+use common::{folder, needs_simulator};
 
 /// The lines of the first text block after `command` on a page.
 fn shown(page: &str, command: &str) -> Vec<String> {
@@ -42,16 +42,14 @@ fn without_paths(page: &str) -> Vec<String> {
 
 #[test]
 fn the_demo() {
-    if simulator().is_some() {
-        assert_eq!(shown("README.md", "cargo xtask test"), printed(&[]));
-    }
+    needs_simulator();
+    assert_eq!(shown("README.md", "cargo xtask test"), printed(&[]));
 }
 
 #[test]
 fn a_recorded_timeline() {
-    let (Some(_), Some(folder)) = (simulator(), folder()) else {
-        return;
-    };
+    needs_simulator();
+    let Some(folder) = folder() else { return };
     let trace = folder.join("vllm-prefill-decode-piecewise.json.gz");
     let command = "cargo xtask demo --every 1 --trace vllm-prefill-decode-piecewise.json.gz";
     let trace = trace.to_str().expect("UTF-8");

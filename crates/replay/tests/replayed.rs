@@ -6,40 +6,14 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 
-use common::{TRACES, folder, read_csv, simulator};
+use common::program::{number, replay};
+use common::{TRACES, folder, needs_simulator, read_csv};
 use metrale_replay::plan::{self, Plan, Timing};
 use metrale_replay::steps::{Lane, Patterns};
 use metrale_replay::trace::{self, Limits};
 use metrale_replay::{model, workload};
 use serde_json::Value;
-
-/// Runs the program and gives its JSON and its text.
-fn replay(arguments: &[&str]) -> (Value, String) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let json = folder.path().join("report.json");
-    let output = Command::new(env!("CARGO_BIN_EXE_metrale-replay"))
-        .args(arguments)
-        .args(["--driver", "sim", "--json"])
-        .arg(&json)
-        .output()
-        .expect("run");
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {error}");
-    assert_eq!(error, "", "no bar where standard error is no terminal");
-    let text = String::from_utf8(output.stdout).expect("UTF-8");
-    assert!(
-        !text.contains('\u{1b}'),
-        "no colour where there is no terminal"
-    );
-    let json = std::fs::read(&json).expect("written");
-    (serde_json::from_slice(&json).expect("JSON"), text)
-}
-
-fn number(value: &Value) -> u64 {
-    value.as_u64().expect("a whole number")
-}
 
 fn kernels(json: &Value) -> BTreeMap<String, (u64, u64)> {
     let rows = json["kernels"].as_array().expect("rows");
@@ -152,9 +126,7 @@ fn assert_lanes(json: &Value, plan: &Plan) {
 
 #[test]
 fn the_built_in_workload_adds_up_to_the_nanosecond() {
-    if simulator().is_none() {
-        return;
-    }
+    needs_simulator();
     let (json, text) = replay(&["--every", "1"]);
     let workload = workload::builtin();
     let expected: BTreeMap<String, (u64, u64)> = workload.eager.clone().into_iter().collect();
@@ -182,9 +154,7 @@ fn the_built_in_workload_adds_up_to_the_nanosecond() {
 
 #[test]
 fn one_step_in_64_is_armed_and_the_page_says_so() {
-    if simulator().is_none() {
-        return;
-    }
+    needs_simulator();
     let (json, text) = replay(&[]);
     assert_eq!(
         (number(&json["every"]), number(&json["armed_steps"])),
@@ -203,17 +173,14 @@ fn one_step_in_64_is_armed_and_the_page_says_so() {
 
 #[test]
 fn the_same_replay_gives_the_same_result() {
-    if simulator().is_none() {
-        return;
-    }
+    needs_simulator();
     assert_eq!(replay(&["--every", "7"]), replay(&["--every", "7"]));
 }
 
 #[test]
 fn recorded_traces_give_exactly_the_other_tools_sums() {
-    let (Some(_), Some(folder)) = (simulator(), folder()) else {
-        return;
-    };
+    needs_simulator();
+    let Some(folder) = folder() else { return };
     for name in TRACES {
         let path = folder.join(format!("{name}.json.gz"));
         let path_text = path.to_str().expect("UTF-8");
@@ -334,9 +301,7 @@ fn assert_gaps(json: &Value, folder: &Path, name: &str) {
 
 #[test]
 fn an_honest_host_reads_more_and_says_how_much() {
-    if simulator().is_none() {
-        return;
-    }
+    needs_simulator();
     let small = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/small.json");
     let (ideal, _) = replay(&["--every", "1", "--stamps", "ideal", "--trace", small]);
     let (honest, text) = replay(&["--every", "1", "--stamps", "honest", "--trace", small]);

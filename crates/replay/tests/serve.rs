@@ -51,9 +51,7 @@ fn content_type(port: u16, accept: &str) -> String {
 
 #[test]
 fn it_answers_while_it_repeats_and_ends_in_time() {
-    if common::simulator().is_none() {
-        return;
-    }
+    common::needs_simulator();
     let (mut child, port, mut out) = serve("3");
     let steps = || {
         let json = http::get(port, "/snapshot.json", "*/*");
@@ -103,9 +101,7 @@ fn what_cannot_be_served_is_one_line() {
     assert!(refused(&output).contains("a loopback address is needed"));
     let output = command("127.0.0.1:0").args(["--for", "0"]).output();
     assert!(refused(&output.expect("run")).contains("--for"));
-    if common::simulator().is_none() {
-        return;
-    }
+    common::needs_simulator();
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
     let output = command(&address).output().expect("run");

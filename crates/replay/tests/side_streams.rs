@@ -6,8 +6,8 @@ mod common;
 
 use std::process::Command;
 
+use common::needs_simulator;
 use common::record::{document, kernel, launch, read, step};
-use common::simulator;
 use metrale_replay::plan::{self, Plan, Timing, What};
 use metrale_replay::steps::{Lane, Patterns};
 
@@ -143,9 +143,7 @@ fn page(events: &[String]) -> (Vec<[String; 3]>, f64) {
 
 #[test]
 fn the_page_has_every_launch_in_its_lane() {
-    if simulator().is_none() {
-        return;
-    }
+    needs_simulator();
     let row = |name: &str, lane: &str, total: &str| [name, lane, total].map(str::to_owned);
     let (rows, busy) = page(&ahead());
     assert_eq!(

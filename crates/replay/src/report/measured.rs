@@ -2,9 +2,10 @@
 //! What was measured and estimated, for people: lanes and how their time was
 //! spent, kernels with their errors, losses, the floor, launch latency.
 
-use metrale_telemetry::kernel::{Estimate, RowFigures};
+use metrale_telemetry::kernel::Estimate;
 use metrale_telemetry::snapshot::Snapshot;
 
+use super::latency::{excess, latency};
 use super::text::Page;
 use super::{LaneRow, Report, count, percent, share, shorten, time};
 
@@ -12,9 +13,6 @@ use super::{LaneRow, Report, count, percent, share, shorten, time};
 const TOP: usize = 12;
 /// Marks a row that reads too long.
 const MARK: &str = " *";
-/// A row is marked where launch latency is more than one part in this many of
-/// what it reads, or may be.
-const MARKED_PART: f64 = 20.0;
 
 pub(super) fn lanes(report: &Report, out: &mut Page) {
     let row = |cells: [&str; 8]| {
@@ -65,7 +63,7 @@ fn rows(snapshot: &Snapshot) -> Vec<Row<'_>> {
     let mut rows = Vec::new();
     for kernel in &snapshot.kernels {
         let name = kernel.name.as_deref().unwrap_or("(without a name)");
-        let is_marked = excess(&kernel.figures, snapshot.floor.pair_ns).is_some();
+        let is_marked = excess(kernel, snapshot.floor.pair_ns).is_some();
         for lane in &kernel.lanes {
             rows.push(Row {
                 name,
@@ -90,28 +88,6 @@ fn rows(snapshot: &Snapshot) -> Vec<Row<'_>> {
         by_time.then_with(|| (a.name, a.lane).cmp(&(b.name, b.lane)))
     });
     rows
-}
-
-/// By how much a row reads too long, as a share of what it reads; `None`: by
-/// less than is worth a mark. Known where enough samples began on a busy
-/// stream, and enough on an idle one; else every sample of the latter kind
-/// reads at least what an empty pair does.
-fn excess(row: &RowFigures, floor_ns: Option<u64>) -> Option<Excess> {
-    let read_ns = (row.busy_start_ns.saturating_add(row.idle_start_ns)) as f64;
-    let (ns, is_known) = match row.latency_ns() {
-        Some(ns) => (ns, true),
-        None => (
-            floor_ns?.saturating_mul(row.idle_start_samples) as f64,
-            false,
-        ),
-    };
-    let share = ns / read_ns;
-    (read_ns > 0.0 && share > 1.0 / MARKED_PART).then_some(Excess { share, is_known })
-}
-
-struct Excess {
-    share: f64,
-    is_known: bool,
 }
 
 /// Each kernel by lane: its share of the lane's time, and its total on all
@@ -285,42 +261,4 @@ pub(super) fn floor(snapshot: &Snapshot, out: &mut Page) {
             known(floor.poll_ns),
         ),
     );
-}
-
-/// Rows that read the latency of their launches too.
-fn latency(snapshot: &Snapshot, out: &mut Page) {
-    let rows = snapshot.kernels.iter();
-    let marked = rows.filter_map(|row| excess(&row.figures, snapshot.floor.pair_ns));
-    let (known, unknown): (Vec<_>, Vec<_>) = marked.partition(|excess| excess.is_known);
-    let largest = |rows: &[Excess]| {
-        let shares = rows.iter().map(|excess| excess.share.min(1.0));
-        percent(shares.fold(0.0, f64::max))
-    };
-    let mut told = Vec::new();
-    if !known.is_empty() {
-        told.push(format!(
-            "{} (*) also read the latency of launches on an idle stream: up to {} of what they \
-             read, by their samples on a busy one",
-            rows_of(known.len()),
-            largest(&known)
-        ));
-    }
-    if !unknown.is_empty() {
-        told.push(format!(
-            "{} (*) began on an idle stream too often to tell: what an empty span reads is up to \
-             {} of what they read, and their launches' latency more",
-            rows_of(unknown.len()),
-            largest(&unknown)
-        ));
-    }
-    if !told.is_empty() {
-        out.fact("latency", &told.join("; "));
-    }
-}
-
-fn rows_of(n: usize) -> String {
-    match n {
-        1 => "1 row".to_owned(),
-        n => format!("{} rows", count(n as u64)),
-    }
 }

@@ -5,6 +5,7 @@
 //! times in whole nanoseconds; `shown` never reaches it.
 
 mod json;
+mod latency;
 mod measured;
 mod names;
 mod text;
@@ -16,6 +17,7 @@ use metrale_telemetry::Snapshot;
 use serde::Serialize;
 
 pub use json::{WriteError, write_json_atomically};
+pub use latency::{Excess, excess};
 pub use names::shorten;
 pub use text::render;
 pub use units::{count, percent, share, time};
@@ -367,14 +369,10 @@ pub(crate) mod sample {
                 estimate: *estimate,
             };
             kernel.lanes = lanes.iter().map(lane).collect();
-            (
-                kernel.figures.busy_start_samples,
-                kernel.figures.busy_start_ns,
-            ) = (64, 640_000);
-            (
-                kernel.figures.idle_start_samples,
-                kernel.figures.idle_start_ns,
-            ) = idle_start;
+            let figures = &mut kernel.figures;
+            (figures.busy_start_samples, figures.busy_start_ns) = (64, 640_000);
+            (figures.idle_start_samples, figures.idle_start_ns) = idle_start;
+            (kernel.samples, kernel.total_ns) = (64 + idle_start.0, 640_000 + idle_start.1);
             kernel
         };
         let mut snapshot = Telemetry::new().snapshot();

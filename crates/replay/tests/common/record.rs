@@ -19,8 +19,20 @@ pub(crate) fn launch(correlation: u32, ts: u32) -> String {
 
 /// A kernel on a stream of device 0.
 pub(crate) fn kernel(name: &str, stream: u32, correlation: u32, ts: u32, dur: u32) -> String {
+    kernel_on(0, name, stream, correlation, ts, dur)
+}
+
+/// A kernel on a stream of a device.
+pub(crate) fn kernel_on(
+    device: u32,
+    name: &str,
+    stream: u32,
+    correlation: u32,
+    ts: u32,
+    dur: u32,
+) -> String {
     format!(
-        r#"{{"ph":"X","cat":"kernel","name":"{name}","pid":0,"tid":{stream},"ts":{ts},"dur":{dur},"args":{{"device":0,"stream":{stream},"correlation":{correlation}}}}}"#
+        r#"{{"ph":"X","cat":"kernel","name":"{name}","pid":{device},"tid":{stream},"ts":{ts},"dur":{dur},"args":{{"device":{device},"stream":{stream},"correlation":{correlation}}}}}"#
     )
 }
 
