@@ -59,7 +59,12 @@ struct Row<'a> {
     is_marked: bool,
 }
 
-fn rows(snapshot: &Snapshot) -> Vec<Row<'_>> {
+/// The rows of the table: each kernel by lane, and what of it has no estimate.
+fn rows(snapshot: &Snapshot, every: u32) -> Vec<Row<'_>> {
+    let losses = &snapshot.losses;
+    // Where every step was armed, estimates are sums, but for steps that lost a
+    // span: theirs are estimated from the others.
+    let is_told_apart = every == 1 && losses.unpaired_steps + losses.late_spans > 0;
     let mut rows = Vec::new();
     for kernel in &snapshot.kernels {
         let name = kernel.name.as_deref().unwrap_or("(without a name)");
@@ -73,12 +78,14 @@ fn rows(snapshot: &Snapshot) -> Vec<Row<'_>> {
                 is_marked,
             });
         }
-        if kernel.lanes.is_empty() {
+        let estimated_ns: f64 = kernel.lanes.iter().map(|lane| lane.estimate.total_ns).sum();
+        let rest_ns = kernel.total_ns as f64 - estimated_ns;
+        if kernel.lanes.is_empty() || is_told_apart && rest_ns >= 1.0 {
             rows.push(Row {
                 name,
                 lane: "-",
                 estimate: None,
-                total_ns: kernel.total_ns as f64,
+                total_ns: rest_ns,
                 is_marked,
             });
         }
@@ -109,7 +116,7 @@ pub(super) fn kernels(snapshot: &Snapshot, every: u32, out: &mut Page) {
         n => format!("kernel, from one step in {n}"),
     };
     out.line(&line(&head, "lane", "share", "± error", "total", "steps"));
-    let rows = rows(snapshot);
+    let rows = rows(snapshot, every);
     if rows.is_empty() {
         out.line("(none was launched one by one on an armed step)");
     }

@@ -164,7 +164,7 @@ fn facts(report: &Report, out: &mut Page) {
         );
     }
     if let Some(found) = &shown.check {
-        out.fact("check", &check(found));
+        out.fact("check", &check(found, &report.ledger));
     }
     ledger(&report.ledger, out);
     let calls: Vec<String> = report
@@ -181,10 +181,12 @@ fn facts(report: &Report, out: &mut Page) {
     }
 }
 
-fn check(found: &Check) -> String {
+fn check(found: &Check, ledger: &Ledger) -> String {
+    let is_all = ledger.landed == ledger.attempts && ledger.table_full == 0;
     let off = |ns: u64| match ns {
         0 => "to the nanosecond".to_owned(),
-        ns => format!("but for {} of f32 rounding", time(ns)),
+        ns if is_all => format!("but for {} of f32 rounding", time(ns)),
+        ns => format!("but for {} of lost spans and f32 rounding", time(ns)),
     };
     let lanes = off(found.lanes_off_ns);
     match found.kernels_off_ns {
