@@ -10,11 +10,9 @@ use metrale_telemetry::{Snapshot, Telemetry};
 use crate::driver::Running;
 use crate::model;
 use crate::options::Stamps;
-use crate::play::{Player, Settings, number};
 use crate::plan::LaneSpan;
-use crate::report::{
-    self, Check, DeviceRow, GraphRow, KernelRow, LaneRow, Report, SCHEMA, Shown,
-};
+use crate::play::{Player, Settings, number};
+use crate::report::{self, Check, DeviceRow, GraphRow, KernelRow, LaneRow, Report, SCHEMA, Shown};
 use crate::simulator::Simulator;
 
 /// What all devices measured, as one.

@@ -100,7 +100,10 @@ fn excess(row: &RowFigures, floor_ns: Option<u64>) -> Option<Excess> {
     let read_ns = (row.busy_start_ns.saturating_add(row.idle_start_ns)) as f64;
     let (ns, is_known) = match row.latency_ns() {
         Some(ns) => (ns, true),
-        None => (floor_ns?.saturating_mul(row.idle_start_samples) as f64, false),
+        None => (
+            floor_ns?.saturating_mul(row.idle_start_samples) as f64,
+            false,
+        ),
     };
     let share = ns / read_ns;
     (read_ns > 0.0 && share > 1.0 / MARKED_PART).then_some(Excess { share, is_known })
@@ -197,12 +200,18 @@ pub(super) fn busy(report: &Report, out: &mut Page) {
         sum(|lane| lane.outside_ns),
     );
     if overlap_ns > 0 {
-        let text = format!("launches ran beside others of their lane for {}", time(overlap_ns));
+        let text = format!(
+            "launches ran beside others of their lane for {}",
+            time(overlap_ns)
+        );
         out.fact("", &text);
     }
     // Rounding of places and lengths comes to some nanoseconds.
     if outside_ns > 1_000 {
-        let text = format!("launches ran outside their lane's time for {}", time(outside_ns));
+        let text = format!(
+            "launches ran outside their lane's time for {}",
+            time(outside_ns)
+        );
         out.fact("", &text);
     }
     if report.devices.len() > 1 {
@@ -233,7 +242,10 @@ pub(super) fn losses(snapshot: &Snapshot, out: &mut Page) {
         ("armed steps that lost a span", losses.incomplete_steps),
         ("armed steps without a place in time", losses.unplaced_steps),
         ("spans begun after their step was over", losses.late_spans),
-        ("kernels of a step in a lane without a span", losses.unpaired_steps),
+        (
+            "kernels of a step in a lane without a span",
+            losses.unpaired_steps,
+        ),
         ("launches without a row for estimates", losses.rowless_spans),
     ];
     let told: Vec<String> = (parts.iter())
@@ -248,7 +260,10 @@ pub(super) fn losses(snapshot: &Snapshot, out: &mut Page) {
 /// Launches, timed or not.
 pub(super) fn launches(snapshot: &Snapshot, out: &mut Page) {
     let [kernels, graphs] = [snapshot.host.launches, snapshot.host.graph_launches].map(count);
-    out.fact("launches", &format!("{kernels} of kernels and {graphs} of graphs"));
+    out.fact(
+        "launches",
+        &format!("{kernels} of kernels and {graphs} of graphs"),
+    );
 }
 
 /// What an empty span reads, and what measuring costs.

@@ -367,8 +367,14 @@ pub(crate) mod sample {
                 estimate: *estimate,
             };
             kernel.lanes = lanes.iter().map(lane).collect();
-            (kernel.figures.busy_start_samples, kernel.figures.busy_start_ns) = (64, 640_000);
-            (kernel.figures.idle_start_samples, kernel.figures.idle_start_ns) = idle_start;
+            (
+                kernel.figures.busy_start_samples,
+                kernel.figures.busy_start_ns,
+            ) = (64, 640_000);
+            (
+                kernel.figures.idle_start_samples,
+                kernel.figures.idle_start_ns,
+            ) = idle_start;
             kernel
         };
         let mut snapshot = Telemetry::new().snapshot();
