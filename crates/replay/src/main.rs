@@ -54,6 +54,7 @@ fn main() -> ExitCode {
         json,
         step_patterns,
         serve_for,
+        stuck_after,
         ..
     } = options;
     let plan = plan::build(&trace, &Patterns::new(step_patterns), timing);
@@ -76,7 +77,7 @@ fn main() -> ExitCode {
     if let Some(Err(error)) = json.map(|path| write_json_atomically(&path, &report)) {
         return fail(2, error);
     }
-    match server.map(|server| serve(server, &playing, serve_for)) {
+    match server.map(|server| serve(server, &playing, serve_for, stuck_after)) {
         Some(Err(error)) => fail(1, error),
         Some(Ok(())) | None => ExitCode::SUCCESS,
     }
@@ -87,12 +88,13 @@ fn serve(
     server: Server,
     playing: &Playing<'_>,
     serve_for: Option<Duration>,
+    stuck_after: Duration,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let address = server.address()?;
-    server.start(playing.telemetry())?;
+    server.start(playing.telemetry(), stuck_after)?;
     println!("serving   http://{address}/metrics, /snapshot.json and /healthz");
     std::io::stdout().flush()?;
-    let until = serve_for.and_then(|it| Instant::now().checked_add(it));
+    let until = serve_for.and_then(|time| Instant::now().checked_add(time));
     Ok(playing.repeat(until)?)
 }
 

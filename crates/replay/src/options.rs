@@ -42,6 +42,9 @@ mod flags {
             optional --serve address: Loopback
             /// Serve for so many seconds. Default: until stopped.
             optional --serve-for seconds: Seconds
+            /// /healthz is red while work has waited longer than so many seconds
+            /// for its end. Default: 30.
+            optional --stuck-after seconds: Seconds
         }
     }
 }
@@ -86,6 +89,12 @@ impl FromStr for Loopback {
 /// A time, 1 second or more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Seconds(u32);
+
+impl Seconds {
+    fn duration(self) -> Duration {
+        Duration::from_secs(self.0.into())
+    }
+}
 
 impl FromStr for Seconds {
     type Err = String;
@@ -148,6 +157,9 @@ const FOR: &str = "--for";
 /// What the parser calls it.
 const PARSED_FOR: &str = "--serve-for";
 
+/// Of a server that is told nothing else.
+const STUCK_AFTER: Duration = Duration::from_secs(30);
+
 /// What the command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -167,6 +179,8 @@ pub struct Options {
     pub serve: Option<SocketAddr>,
     /// How long; none: until stopped.
     pub serve_for: Option<Duration>,
+    /// How long work may wait for its end before the server is not well.
+    pub stuck_after: Duration,
 }
 
 /// Why there are no options.
@@ -210,6 +224,9 @@ pub fn parse(arguments: Vec<OsString>) -> Result<Options, NoOptions> {
     if flags.serve_for.is_some() && flags.serve.is_none() {
         return wrong("--for says how long to serve: give --serve ADDRESS too");
     }
+    if flags.stuck_after.is_some() && flags.serve.is_none() {
+        return wrong("--stuck-after is for /healthz: give --serve ADDRESS too");
+    }
     Ok(Options {
         trace: flags.trace,
         every: flags.every.map_or(64, |every| every.0),
@@ -218,7 +235,8 @@ pub fn parse(arguments: Vec<OsString>) -> Result<Options, NoOptions> {
         json: flags.json,
         step_patterns: flags.step_pattern,
         serve: flags.serve.map(|address| address.0),
-        serve_for: flags.serve_for.map(|it| Duration::from_secs(it.0.into())),
+        serve_for: flags.serve_for.map(Seconds::duration),
+        stuck_after: flags.stuck_after.map_or(STUCK_AFTER, Seconds::duration),
     })
 }
 
@@ -242,7 +260,8 @@ mod tests {
     fn all_flags() {
         let options = words(
             "--trace t.json.gz --every 1 --stamps honest --driver sim --json o.json \
-             --step-pattern a --step-pattern b* --serve [::1]:0 --for 7",
+             --step-pattern a --step-pattern b* --serve [::1]:0 --for 7 \
+             --stuck-after 9",
         );
         let expected = Options {
             trace: Some("t.json.gz".into()),
@@ -253,6 +272,7 @@ mod tests {
             step_patterns: vec!["a".into(), "b*".into()],
             serve: Some(SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 0))),
             serve_for: Some(Duration::from_secs(7)),
+            stuck_after: Duration::from_secs(9),
         };
         assert_eq!(options, Ok(expected));
         let none = words("").expect("no flag is needed");
@@ -260,6 +280,7 @@ mod tests {
             (none.every, none.driver, none.stamps),
             (64, Driver::Auto, None)
         );
+        assert_eq!(none.stuck_after, Duration::from_secs(30));
     }
 
     #[test]
@@ -285,6 +306,8 @@ mod tests {
             "--serve 127.0.0.1:0 --for 0",
             "--serve 127.0.0.1:0 --for 1.5",
             "--for 5",
+            "--serve 127.0.0.1:0 --stuck-after 0",
+            "--stuck-after 5",
         ] {
             match words(text) {
                 Err(NoOptions::Wrong(line)) => {

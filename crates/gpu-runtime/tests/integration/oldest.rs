@@ -49,7 +49,7 @@ fn work_that_never_ends_grows_old() {
 
     let step = recorder.step();
     let lane = step.lane(LANE_DECODE, stream(app.stream));
-    let launch = lane.launch(func(app.spin));
+    let launch = lane.launch_guard(func(app.spin));
     assert!(app.launch(app.spin, app.stream, u64::MAX / 4).is_success());
     drop(launch);
     control::advance_ns(SECOND);
