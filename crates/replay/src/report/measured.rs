@@ -97,31 +97,6 @@ fn rows(snapshot: &Snapshot, every: u32) -> Vec<Row<'_>> {
     rows
 }
 
-<<<<<<< HEAD
-=======
-/// By how much a row reads too long, as a share of what it reads; `None`: by
-/// less than is worth a mark. Known where enough samples began on a busy
-/// stream, and enough on an idle one; else every sample of the latter kind
-/// reads at least what an empty pair does.
-fn excess(row: &RowFigures, floor_ns: Option<u64>) -> Option<Excess> {
-    let read_ns = (row.busy_start_ns.saturating_add(row.idle_start_ns)) as f64;
-    let (ns, is_known) = match row.latency_ns() {
-        Some(ns) => (ns, true),
-        None => (
-            floor_ns?.saturating_mul(row.idle_start_samples) as f64,
-            false,
-        ),
-    };
-    let share = ns / read_ns;
-    (read_ns > 0.0 && share > 1.0 / MARKED_PART).then_some(Excess { share, is_known })
-}
-
-struct Excess {
-    share: f64,
-    is_known: bool,
-}
-
->>>>>>> wt-b
 /// Each kernel by lane: its share of the lane's time, and its total on all
 /// steps.
 pub(super) fn kernels(snapshot: &Snapshot, every: u32, out: &mut Page) {

@@ -369,21 +369,10 @@ pub(crate) mod sample {
                 estimate: *estimate,
             };
             kernel.lanes = lanes.iter().map(lane).collect();
-<<<<<<< HEAD
             let figures = &mut kernel.figures;
             (figures.busy_start_samples, figures.busy_start_ns) = (64, 640_000);
             (figures.idle_start_samples, figures.idle_start_ns) = idle_start;
             (kernel.samples, kernel.total_ns) = (64 + idle_start.0, 640_000 + idle_start.1);
-=======
-            (
-                kernel.figures.busy_start_samples,
-                kernel.figures.busy_start_ns,
-            ) = (64, 640_000);
-            (
-                kernel.figures.idle_start_samples,
-                kernel.figures.idle_start_ns,
-            ) = idle_start;
->>>>>>> wt-b
             kernel
         };
         let mut snapshot = Telemetry::new().snapshot();
