@@ -88,9 +88,7 @@ fn it_answers_while_it_repeats_and_ends_in_time() {
 /// A kernel of a minute, in a lane: both are told, with their streams.
 #[test]
 fn work_that_does_not_end_makes_it_unwell() {
-    if common::simulator().is_none() {
-        return;
-    }
+    common::needs_simulator();
     const TRACE: &str = r#"{"traceEvents": [
         {"ph": "X", "cat": "user_annotation", "name": "step[DECODE bs=9]", "pid": 1, "tid": 1, "ts": 0.0, "dur": 100.0},
         {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 10.0, "dur": 5.0, "args": {"correlation": 1}},
