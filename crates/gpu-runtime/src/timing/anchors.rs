@@ -73,15 +73,6 @@ impl Anchors {
         StepId::Track(track)
     }
 
-    /// Notes that a span of `step` was refused: what it would have timed is
-    /// missing from the step.
-    #[cold]
-    pub(super) fn miss(&self, step: Step) {
-        if let Some(track) = step.track() {
-            self.table.miss(track);
-        }
-    }
-
     fn event(&self, anchor: usize) -> Option<CUevent> {
         self.events.get(anchor).map(|event| *event as CUevent)
     }

@@ -65,7 +65,9 @@ impl<'r> StepGuard<'r> {
 
     /// Begins a lane, by its index in
     /// [`LANES`](metrale_telemetry::kernel::LANES), on `stream`. Its span runs
-    /// until the guard goes.
+    /// until the guard goes. A lane that is not there is refused, and so is each
+    /// launch in it that would be timed: both are counted in
+    /// [`Ledger::refused`](metrale_telemetry::kernel::Ledger).
     pub fn lane<'a>(&'a self, lane: usize, stream: impl Into<StreamRef<'a>>) -> LaneGuard<'a> {
         let stream = stream.into();
         let range = OpenRange::lane(self.step, lane);

@@ -70,7 +70,9 @@ impl Recorder {
 
     /// Begins a lane of `step` as a token, for a span that another thread ends
     /// or that no scope encloses. `None`: nothing is timed. The host's wall time
-    /// of such a lane is not measured.
+    /// of such a lane is not measured. A lane outside
+    /// [`LANES`](metrale_telemetry::kernel::LANES) is refused, and counted in
+    /// [`Ledger::refused`].
     pub fn begin_lane<'a>(
         &self,
         step: Step,
@@ -91,10 +93,12 @@ impl Recorder {
     }
 
     /// Begins a launch of a kernel or a graph in a lane of `step` as a token.
-    /// `None`: neither the step is armed nor the launch chosen by itself, or no span can be had. See
-    /// [`LaneGuard::launch`](super::LaneGuard::launch) for what it costs. From
-    /// level `Basic` on the launch is counted at once, also where it fails
-    /// later: one read-modify-write.
+    /// `None`: neither the step is armed nor the launch chosen by itself, or no
+    /// span can be had; one that would be timed in a lane outside
+    /// [`LANES`](metrale_telemetry::kernel::LANES) is refused
+    /// ([`Ledger::refused`]). See [`LaneGuard::launch`](super::LaneGuard::launch)
+    /// for what it costs. From level `Basic` on the launch is counted at once,
+    /// also where it fails later: one read-modify-write.
     pub fn begin_launch<'a, 'f>(
         &self,
         step: Step,

@@ -143,7 +143,7 @@ impl Shared {
             return None;
         }
         if lane >= LANES.len() {
-            self.lanes.refuse();
+            self.refuse(&self.lanes, step);
             return None;
         }
         self.begin(SpanKey::Lane(lane), step, lane, stream)
@@ -162,12 +162,12 @@ impl Shared {
         }
         self.telemetry.count_sampled_launch();
         if lane >= LANES.len() {
-            self.kernels.refuse();
+            self.refuse(&self.kernels, step);
             return None;
         }
         let row = match self.names.row(kernel) {
             Some(row) => row,
-            None => self.meet(kernel, stream)?,
+            None => self.meet(kernel, step, stream)?,
         };
         self.begin(SpanKey::Kernel(row), step, lane, stream)
     }
@@ -199,13 +199,22 @@ impl Shared {
             }
             begun
         } else {
-            ring.refuse();
-            self.anchors.miss(step);
+            self.refuse(ring, step);
             Err(NotBegun::Refused)
         };
         begun
             .inspect_err(|why| self.telemetry.instruments().count_not_begun(*why))
             .ok()
+    }
+
+    /// Counts a span of `step` that is not begun: what it would have timed is
+    /// missing from the step.
+    #[cold]
+    pub(super) fn refuse(&self, ring: &SpanRing<CudaEvents>, step: Step) {
+        ring.refuse();
+        if let Some(track) = step.track() {
+            self.anchors.table.miss(track);
+        }
     }
 
     pub(super) fn end(&self, key: SpanKey, token: SpanToken, stream: StreamRef<'_>) {

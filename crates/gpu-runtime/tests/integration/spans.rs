@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What lands, with which times, at what cost in driver calls.
 
-use super::rig::{App, all_calls, calls, config, func, stream};
+use super::rig::{App, all_calls, calls, config, func, loaded, stream};
 use metrale_gpu_runtime::timing::{Harvest, Recorder};
 use metrale_gpu_sim::control;
 use metrale_gpu_sys::cuda::Status;
-use metrale_telemetry::Level;
-use metrale_telemetry::kernel::{KernelTime, LANE_DECODE, LANE_PREFILL};
+use metrale_telemetry::kernel::{KernelTime, LANE_DECODE, LANE_PREFILL, LANES};
+use metrale_telemetry::{Level, Sampling, TelemetryConfig};
 use std::time::Duration;
 
 fn kernels(recorder: &Recorder) -> Vec<KernelTime> {
@@ -182,10 +182,10 @@ fn every_poll_is_inside_the_relaxed_mode() {
 fn an_unarmed_step_times_lanes_only() {
     let app = App::new();
     let recorder = app.recorder();
-    let config = metrale_telemetry::TelemetryConfig {
+    let config = TelemetryConfig {
         every: 4,
-        sampling: metrale_telemetry::Sampling::EveryNth,
-        ..metrale_telemetry::TelemetryConfig::DEFAULT
+        sampling: Sampling::EveryNth,
+        ..TelemetryConfig::DEFAULT
     };
     recorder.telemetry().configure(config).unwrap();
     for _ in 0..8 {
@@ -289,4 +289,77 @@ fn close_destroys_every_event_and_drop_leaks_them() {
     assert_eq!(calls("cuEventCreate"), 2 * (64 + 2 * (64 + 64)));
     assert_eq!(calls("cuEventDestroy_v2"), 64 + 2 * (64 + 64));
     assert_eq!(control::stale_handle_uses(), 0);
+}
+
+/// A lane that nobody named is refused and counted, by guards and by tokens, and
+/// so is an armed launch in it; no call is made for it.
+#[test]
+fn a_lane_that_nobody_named_is_refused() {
+    let app = App::new();
+    let recorder = app.recorder();
+    let here = stream(app.stream);
+    let refused = || {
+        let ledgers = [recorder.lane_ledger(), recorder.kernel_ledger()];
+        assert!(ledgers.iter().all(|ledger| ledger.closes()));
+        assert!(ledgers.iter().all(|ledger| ledger.begun == 0));
+        ledgers.map(|ledger| ledger.refused)
+    };
+    let before = all_calls();
+    let unnamed = [LANES.len(), 77, usize::MAX];
+    for (number, lane) in (1..).zip(unnamed) {
+        let step = recorder.step();
+        let guard = step.lane(lane, here);
+        assert!(!guard.launch(func(app.spin)).is_timed());
+        assert!(!guard.launch_on(loaded(app.other), here).is_timed());
+        assert!(!guard.graph(recorder.graph("decode")).is_timed());
+        drop(guard);
+        assert_eq!(refused(), [2 * number - 1, 4 * number - 1]);
+        assert_eq!(recorder.begin_lane(step.step(), lane, here), None);
+        let launch = recorder.begin_launch(step.step(), lane, func(app.spin), here);
+        assert_eq!(launch, None);
+        assert_eq!(refused(), [2 * number, 4 * number]);
+    }
+    assert_eq!(recorder.harvest(), 0);
+    assert_eq!(all_calls() - before, 1);
+    // Of steps that have a span their work is missing.
+    let step = recorder.step();
+    drop(step.lane(LANE_DECODE, here));
+    let launch = recorder.begin_launch(step.step(), unnamed[0], func(app.spin), here);
+    assert_eq!(launch, None);
+    drop(step);
+    assert_eq!(recorder.harvest(), 1);
+    let losses = recorder.telemetry().snapshot().losses;
+    assert_eq!(losses.incomplete_steps, 1);
+
+    // Launches that are not timed are counted, wherever they are.
+    let never = TelemetryConfig {
+        every: 1_000,
+        sampling: Sampling::EveryNth,
+        ..TelemetryConfig::DEFAULT
+    };
+    recorder.telemetry().configure(never).unwrap();
+    let before = recorder.kernel_ledger().refused;
+    let step = recorder.step();
+    assert!(!step.is_armed());
+    drop(step.lane(unnamed[0], here).launch(func(app.spin)));
+    assert_eq!(recorder.kernel_ledger().refused, before);
+    assert_eq!(recorder.telemetry().host().launches.get(), 3 * 3 + 1 + 1);
+}
+
+/// As of every launch that was refused, of one that would have met its function.
+#[test]
+fn a_refused_first_launch_makes_its_step_incomplete() {
+    let app = App::new();
+    let recorder = app.recorder();
+    let other = app.new_stream();
+    let step = recorder.step();
+    let lane = step.lane(LANE_DECODE, stream(app.stream));
+    app.begin_capture(other, super::rig::THREAD_LOCAL);
+    assert!(!lane.launch_on(loaded(app.spin), stream(other)).is_timed());
+    assert!(app.end_capture(other).is_success());
+    drop(lane);
+    drop(step);
+    assert_eq!(recorder.harvest(), 1);
+    let losses = recorder.telemetry().snapshot().losses;
+    assert_eq!(losses.incomplete_steps, 1);
 }
