@@ -19,8 +19,8 @@ mod flags {
         /// Serves a recorded GPU timeline, or a built-in workload, and shows
         /// what the recorder makes of it.
         cmd metrale-replay {
-            /// Replay this Kineto / Chrome JSON trace, plain or gzip.
-            /// Default: a built-in workload of 200 steps.
+            /// Replay this Kineto / Chrome JSON trace, plain, gzip or zstd;
+            /// `-` is standard input. Default: a built-in workload of 200 steps.
             optional --trace file: PathBuf
             /// Time the kernels of one step in N. Default: 64.
             optional --every n: Every

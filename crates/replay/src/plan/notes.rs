@@ -55,6 +55,12 @@ pub(super) fn notes(
             trace.drops.reasons().join(", ")
         ));
     }
+    if trace.drops.read_over > 0 {
+        notes.push(format!(
+            "{} values that are not JSON, or names that are no strings: not used, read over",
+            trace.drops.read_over
+        ));
+    }
     if trace.drops.rounded > 0 {
         notes.push(format!(
             "{} times had digits below 1 ns: rounded",
