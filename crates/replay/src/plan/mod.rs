@@ -60,7 +60,7 @@ pub struct Stream {
 pub struct Step {
     /// Its recorded name.
     pub name: String,
-    /// Prefill or decode.
+    /// Its lane; admit where it serves no tokens.
     pub lane: Lane,
 }
 
@@ -69,7 +69,7 @@ pub struct Step {
 pub struct LaneSpan {
     /// The lane.
     pub lane: Lane,
-    /// The step, none for admit.
+    /// The step; none for work outside every step.
     pub step: Option<u32>,
     /// Index into [`Plan::streams`].
     pub stream: u32,

@@ -19,7 +19,7 @@ pub(super) fn notes(
     if all.is_empty() {
         notes.push(
             "no step recognised (vLLM's execute_…, SGLang's step[…], ProfilerStep#…): all work is \
-             admit; name the annotation of a step with --step-pattern 'PREFIX' or 'PART*PART'"
+             admit; name the annotation of a step with --step-pattern 'PREFIX' or 'PART*PART', with =prefill or =decode where it is known"
                 .to_owned(),
         );
     }
