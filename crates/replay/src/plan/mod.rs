@@ -10,6 +10,7 @@ mod graph;
 mod join;
 mod lanes;
 mod notes;
+mod place;
 mod units;
 
 pub use build::build;

@@ -7,12 +7,14 @@ use super::join::Joined;
 use crate::steps::Steps;
 use crate::trace::Trace;
 
-/// The notes on a plan with `with_work` steps.
+/// The notes on a plan with `with_work` steps and `placed` works that have their
+/// step by their stamps.
 pub(super) fn notes(
     trace: &Trace,
     steps: &Steps,
     joined: &Joined,
     with_work: usize,
+    placed: usize,
 ) -> Vec<String> {
     let mut notes = Vec::new();
     let all = steps.all();
@@ -36,7 +38,13 @@ pub(super) fn notes(
             all.len() - with_work
         ));
     }
-    let unlaunched = joined.calls.iter().filter(|c| c.is_none()).count();
+    if placed > 0 {
+        notes.push(format!(
+            "{placed} pieces of GPU work have no correlation id: in the step around them on the \
+             device"
+        ));
+    }
+    let unlaunched = joined.calls.iter().filter(|c| c.is_none()).count() - placed;
     if unlaunched > 0 {
         notes.push(format!(
             "{unlaunched} pieces of GPU work have no launch record: admit"
