@@ -62,7 +62,7 @@ fn launches_without_a_lane_have_their_rows() {
     );
     assert_eq!(
         fact(&page, "losses"),
-        "losses kernels of a step in a lane without a span 2"
+        "losses steps with launches in a lane without a span 1"
     );
     // All of them are known, and none was lost on the way.
     let check = "check lanes and kernels equal the plan's own sums, to the nanosecond";

@@ -34,7 +34,7 @@ pub fn build(trace: &Trace, patterns: &Patterns, timing: Timing) -> Plan {
             });
         }
     }
-    plan.notes = notes(trace, &steps, &joined, plan.steps.len());
+    plan.notes = notes(trace, &steps, &joined, plan.steps.len(), units.placed);
     drop(joined);
     let spans = lanes::spans(trace, &units, &steps, &numbers);
     plan.ops = operations(trace, &mut units, &spans, &numbers);

@@ -10,6 +10,7 @@ mod graph;
 mod join;
 mod lanes;
 mod notes;
+mod place;
 mod units;
 
 pub use build::build;
@@ -60,7 +61,7 @@ pub struct Stream {
 pub struct Step {
     /// Its recorded name.
     pub name: String,
-    /// Prefill or decode.
+    /// Its lane; admit where it serves no tokens.
     pub lane: Lane,
 }
 
@@ -69,7 +70,7 @@ pub struct Step {
 pub struct LaneSpan {
     /// The lane.
     pub lane: Lane,
-    /// The step, none for admit.
+    /// The step; none for work outside every step.
     pub step: Option<u32>,
     /// Index into [`Plan::streams`].
     pub stream: u32,

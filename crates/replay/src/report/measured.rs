@@ -226,7 +226,7 @@ pub(super) fn losses(snapshot: &Snapshot, out: &mut Page) {
         ("armed steps without a place in time", losses.unplaced_steps),
         ("spans begun after their step was over", losses.late_spans),
         (
-            "kernels of a step in a lane without a span",
+            "steps with launches in a lane without a span",
             losses.unpaired_steps,
         ),
         ("launches without a row for estimates", losses.rowless_spans),
