@@ -58,16 +58,6 @@ pub(crate) enum Error {
     /// No model was selected.
     #[error("no model was run; does a name on the command line match one?")]
     NoModels,
-    /// A mistake of `loom --weaken` does not fit the sources.
-    #[error("{place}: `{from}` occurs {found} times, not once; bring mistakes.rs up to date")]
-    Edit {
-        /// The mistake, the file and the function.
-        place: String,
-        /// The code that should be there once.
-        from: String,
-        /// How often it is.
-        found: usize,
-    },
     /// What `loom --weaken` found, listed above.
     #[error("{0}")]
     Weaken(String),

@@ -83,7 +83,7 @@ impl App {
         for lane in 0..LANES.len() {
             let lane = step.lane(lane, stream_ref(stream));
             for _ in 0..launches {
-                let _launch = lane.launch(FuncRef::from_raw(self.spin));
+                let _launch = lane.launch_guard(FuncRef::from_raw(self.spin));
                 self.launch(stream, 10_000);
             }
         }

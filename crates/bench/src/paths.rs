@@ -232,7 +232,7 @@ fn launch(n: u64, level: Level) {
     let lane = step.lane(0, stream_ref(app.streams[0]));
     let spin = FuncRef::from_raw(app.spin);
     for _ in 0..n {
-        drop(black_box(lane.launch(spin)));
+        drop(black_box(lane.launch_guard(spin)));
     }
     assert_eq!(recorder.kernel_ledger().attempts, 0);
 }

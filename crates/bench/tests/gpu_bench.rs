@@ -155,11 +155,29 @@ fn no_driver_and_no_device_are_one_line() {
 }
 
 #[test]
+fn the_simulated_driver_must_be_named_and_there() {
+    let asked = |folder: Option<&str>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_metrale-gpu-bench"));
+        command
+            .args(["--driver", "sim"])
+            .env_remove("METRALE_SIM_DIR");
+        command.envs(folder.map(|folder| ("METRALE_SIM_DIR", folder)));
+        let output = command.output().expect("run");
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).expect("UTF-8")
+    };
+    assert!(asked(None).contains("cargo xtask sim"));
+    assert!(asked(Some("/nowhere")).contains("/nowhere/libcuda.so.1"));
+}
+
+#[test]
 fn wrong_arguments_are_one_line() {
     for arguments in [
         &["--only", "nothing"][..],
         &["--driver", "auto"],
+        &["--device", "x"],
         &["--bogus"],
+        &["stray"],
     ] {
         refused(arguments, Path::new(""));
     }

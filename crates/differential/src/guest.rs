@@ -231,7 +231,7 @@ impl Guest for Recorded {
     ) {
         let step = self.recorder.step();
         let lane = step.lane(lane, at(stream));
-        let _launch = lane.launch(loaded(function));
+        let _launch = lane.launch_guard(loaded(function));
         launches(self.books());
     }
 

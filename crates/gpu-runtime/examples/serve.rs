@@ -74,28 +74,20 @@ impl Gpu {
 
         let lane = step.as_ref().map(|it| it.lane(LANE_PREFILL, &self.stream));
         for prompt in 0..prompts {
+            let launch = || launch_attention(&self.stream, &self.attention, 20_000 + prompt);
             // Timed on one step in 64; on the others this is one branch.
-            let launch = lane.as_ref().map(|lane| lane.launch(&self.attention));
-            let launched = launch_attention(&self.stream, &self.attention, 20_000 + prompt);
-            match (launched, launch) {
-                (Ok(()), launch) => drop(launch),
-                // A launch that failed did no work that could be timed.
-                (Err(error), Some(launch)) => {
-                    launch.cancel();
-                    return Err(error.into());
-                }
-                (Err(error), None) => return Err(error.into()),
+            match &lane {
+                Some(lane) => lane.launch(&self.attention, launch)?,
+                None => launch()?,
             }
         }
         drop(lane); // records the lane's end: after its last launch
 
         let lane = step.as_ref().map(|it| it.lane(LANE_DECODE, &self.stream));
-        let launch = match (&lane, self.decode_row) {
-            (Some(lane), Some(row)) => Some(lane.graph(row)),
-            _ => None,
-        };
-        self.decode.launch()?;
-        drop(launch);
+        match (&lane, self.decode_row) {
+            (Some(lane), Some(row)) => lane.launch(row, || self.decode.launch())?,
+            _ => self.decode.launch()?,
+        }
         drop(lane);
         Ok(())
     }

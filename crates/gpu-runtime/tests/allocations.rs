@@ -32,11 +32,11 @@ fn the_hot_path_allocates_nothing() {
         for _ in 0..steps {
             let step = recorder.step();
             let lane = step.lane(LANE_DECODE, stream);
-            drop(lane.launch(attention));
-            drop(lane.launch(FuncRef::from_raw(0x6000)));
-            drop(lane.graph(graph));
-            lane.launch_on(attention, stream).cancel();
-            drop(lane.launch_on(attention, capturing));
+            drop(lane.launch_guard(attention));
+            drop(lane.launch_guard(FuncRef::from_raw(0x6000)));
+            drop(lane.launch_guard(graph));
+            lane.launch_guard_on(attention, stream).cancel();
+            drop(lane.launch_guard_on(attention, capturing));
             drop(lane);
             recorder.harvest();
             let _ = (recorder.health(), recorder.lane_ledger());
@@ -51,7 +51,7 @@ fn the_hot_path_allocates_nothing() {
     let overflow = || {
         for _ in 0..20_000 {
             let step = recorder.step();
-            drop(step.lane(LANE_DECODE, stream).launch(attention));
+            drop(step.lane(LANE_DECODE, stream).launch_guard(attention));
         }
     };
     assert_eq!(allocations(overflow), 0);

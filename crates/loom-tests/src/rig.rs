@@ -2,15 +2,15 @@
 //! A ring over tracked pairs with a tally, as every ring model uses it.
 
 use crate::{Pairs, Tally};
-use metrale_telemetry::kernel::{Ledger, SpanKey, SpanRing, SpanRingBuilder, SpanToken};
+use metrale_telemetry::kernel::{Ledger, SpanKey, SpanRing, SpanRingBuilder, SpanTag, SpanToken};
 use std::sync::Arc;
 
-/// The ring under test and where its spans land; cheap to clone.
+/// The ring under test and what became of its spans; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Rig {
     /// The production ring.
     pub ring: Arc<SpanRing<Pairs>>,
-    /// Where its spans land.
+    /// What became of its spans.
     pub tally: Arc<Tally>,
 }
 
@@ -36,13 +36,21 @@ impl Rig {
     #[must_use]
     pub fn begin(&self, name: u64, stream: u64) -> Option<SpanToken> {
         let key = SpanKey::Kernel(name);
-        self.ring
-            .begin_into(key, Tally::tag(name), stream, &*self.tally)
+        let begun = self.ring.begin_tagged(key, Tally::tag(name), stream);
+        begun.inspect_err(|why| self.tally.not_begun(*why)).ok()
     }
 
     /// Ends a span.
     pub fn end(&self, token: SpanToken, stream: u64) {
-        self.ring.end_into(token, stream, &*self.tally);
+        if let Err(why) = self.ring.end_span(token, stream) {
+            self.tally.not_ended(why);
+        }
+    }
+
+    /// Cancels a span; its tag, if it was open.
+    pub fn cancel(&self, token: SpanToken) -> Option<SpanTag> {
+        let cancelled = self.ring.cancel(token);
+        cancelled.inspect(|tag| self.tally.cancelled(*tag))
     }
 
     /// Begins and ends the span `name`; whether it was begun.
@@ -53,12 +61,12 @@ impl Rig {
 
     /// One harvest pass.
     pub fn harvest(&self) -> usize {
-        self.ring.harvest_into(&*self.tally)
+        self.ring.harvest_with(|span| self.tally.take(span))
     }
 
     /// At rest, that is with every thread joined and every span over: lands
     /// what is left and checks that the ledger closes and agrees with what the
-    /// sink was told.
+    /// tally was told.
     ///
     /// # Panics
     /// Where it does not.
@@ -68,7 +76,15 @@ impl Rig {
         assert!(ledger.closes(), "the ledger is open: {ledger:?}");
         assert_eq!(ledger.in_flight, 0, "a span was left behind: {ledger:?}");
         assert_eq!(ledger.landed, self.tally.landed().len() as u64);
-        assert_eq!((ledger.dropped, ledger.failed), self.tally.lost());
+        let Ledger {
+            dropped,
+            failed,
+            cancelled,
+            reclaimed,
+            ..
+        } = ledger;
+        let lost = [dropped, failed, cancelled, reclaimed];
+        assert_eq!(lost, self.tally.lost());
         ledger
     }
 }

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a model's spans land. It orders nothing: the lock is the standard
+//! What became of a model's spans. It orders nothing: the lock is the standard
 //! library's and never held across a step of the checker.
 
-use metrale_telemetry::kernel::{Landed, SpanKey, SpanSink, SpanTag};
+use metrale_telemetry::kernel::{Harvested, Landed, NotBegun, NotEnded, SpanKey, SpanTag, StepId};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// A sink that keeps what it is told and checks that each span arrives whole.
+/// Keeps what it is told, and checks that each span arrives whole and is over
+/// once.
 #[derive(Debug, Default)]
 pub struct Tally {
     landed: Mutex<Vec<Landed>>,
+    /// The names of spans that are over.
+    over: Mutex<Vec<u64>>,
     dropped: AtomicU64,
     failed: AtomicU64,
+    cancelled: AtomicU64,
+    reclaimed: AtomicU64,
 }
 
 impl Tally {
@@ -22,7 +27,7 @@ impl Tally {
         SpanTag {
             armed: name % 2 == 1,
             lane: Some(name as usize % 3),
-            step: Some(name),
+            step: StepId::Number(name),
         }
     }
 
@@ -45,33 +50,75 @@ impl Tally {
         names
     }
 
-    /// How many attempts were dropped, and how many spans failed.
+    /// How many attempts were dropped, and how many spans failed, were
+    /// cancelled, were reclaimed.
     #[must_use]
-    pub fn lost(&self) -> (u64, u64) {
-        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        (get(&self.dropped), get(&self.failed))
+    pub fn lost(&self) -> [u64; 4] {
+        let counts = [
+            &self.dropped,
+            &self.failed,
+            &self.cancelled,
+            &self.reclaimed,
+        ];
+        counts.map(|count| count.load(Ordering::Relaxed))
     }
-}
 
-impl SpanSink for Tally {
-    fn landed(&self, span: Landed) {
+    /// Takes in what a pass found.
+    pub fn take(&self, span: Harvested) {
+        match span {
+            Harvested::Landed(span) => self.land(span),
+            Harvested::Failed(tag) => self.lose(&self.failed, tag),
+            Harvested::Reclaimed(tag) => self.lose(&self.reclaimed, tag),
+        }
+    }
+
+    /// Takes in an attempt that came to no span.
+    pub fn not_begun(&self, why: NotBegun) {
+        match why {
+            NotBegun::Refused => panic!("no model's stream refuses a span"),
+            NotBegun::Dropped => &self.dropped,
+            NotBegun::Failed => &self.failed,
+        }
+        .fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes in an end that was none.
+    pub fn not_ended(&self, why: NotEnded) {
+        if let NotEnded::Failed(tag) = why {
+            self.lose(&self.failed, tag);
+        }
+    }
+
+    /// Takes in a span that was cancelled.
+    pub fn cancelled(&self, tag: SpanTag) {
+        self.lose(&self.cancelled, tag);
+    }
+
+    fn land(&self, span: Landed) {
         let SpanKey::Kernel(name) = span.key else {
             panic!("no model begins {:?}", span.key);
         };
-        assert_eq!(span.tag, Self::tag(name), "key and tag of different spans");
-        let mut landed = self.landed.lock().unwrap_or_else(PoisonError::into_inner);
-        assert!(
-            landed.iter().all(|other| other.key != span.key),
-            "span {name} landed twice"
+        assert_eq!(
+            span.tag(),
+            Self::tag(name),
+            "key and tag of different spans"
         );
+        self.is_over(name);
+        let mut landed = self.landed.lock().unwrap_or_else(PoisonError::into_inner);
         landed.push(span);
     }
 
-    fn dropped(&self) {
-        self.dropped.fetch_add(1, Ordering::Relaxed);
+    fn lose(&self, count: &AtomicU64, tag: SpanTag) {
+        let StepId::Number(name) = tag.step else {
+            panic!("no model's span has {tag:?}");
+        };
+        self.is_over(name);
+        count.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn failed(&self) {
-        self.failed.fetch_add(1, Ordering::Relaxed);
+    fn is_over(&self, name: u64) {
+        let mut over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(!over.contains(&name), "span {name} is over twice");
+        over.push(name);
     }
 }

@@ -10,7 +10,7 @@ use cudarc::driver::{
     PushKernelArg, sys,
 };
 use cudarc::nvrtc::Ptx;
-use metrale_gpu_runtime::timing::{FuncRef, GraphRef, Harvest, Recorder, RecorderConfig};
+use metrale_gpu_runtime::timing::{GraphRef, Harvest, Recorder, RecorderConfig};
 use metrale_telemetry::Telemetry;
 
 use crate::plan::{Chain, Graph, Plan};
@@ -117,16 +117,6 @@ impl Device {
                 function.ok_or(PlayError::Plan("a kernel without a function"))
             }
         }
-    }
-
-    /// Which kernel a function handle stands for.
-    pub(crate) fn kernels_by_handle(&self) -> HashMap<u64, usize> {
-        let handle = |function| FuncRef::from(function).handle();
-        self.functions
-            .iter()
-            .enumerate()
-            .map(|(kernel, it)| (handle(it), kernel))
-            .collect()
     }
 
     /// Launches a spin of `duration_ns`.

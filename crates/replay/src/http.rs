@@ -8,6 +8,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -20,7 +21,7 @@ use metrale_telemetry::export::MetraleCollector;
 use prometheus_client::encoding::{prometheus_protobuf, prometheus_text, text};
 use prometheus_client::registry::Registry;
 
-use crate::tally;
+use crate::{health, tally};
 
 /// A port that is taken, on which nothing is served yet.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub struct Server(TcpListener);
 struct Served {
     registry: Registry,
     telemetry: Vec<&'static Telemetry>,
+    /// How long work may wait for its end.
+    stuck_after: Duration,
 }
 
 impl Server {
@@ -49,27 +52,29 @@ impl Server {
         self.0.local_addr()
     }
 
-    /// Serves `telemetry` from now on, until the process ends.
+    /// Serves `telemetry` from now on, until the process ends. `/healthz` is red
+    /// while a span that was ended has not landed for `stuck_after`.
     ///
     /// # Errors
     /// Where there can be no thread for it.
-    pub fn start(self, telemetry: &[&'static Telemetry]) -> io::Result<()> {
+    pub fn start(self, telemetry: &[&'static Telemetry], stuck_after: Duration) -> io::Result<()> {
         self.0.set_nonblocking(true)?;
         let mut registry = Registry::default();
         if let Some((first, others)) = telemetry.split_first() {
             let collector = others
                 .iter()
-                .fold(MetraleCollector::new(first), |all, it| all.and(it));
+                .fold(MetraleCollector::new(first), |all, other| all.and(other));
             registry.register_collector(Box::new(collector));
         }
         let served = Served {
             registry,
             telemetry: telemetry.to_vec(),
+            stuck_after,
         };
         let router = Router::new()
             .route("/metrics", get(metrics))
             .route("/snapshot.json", get(snapshot))
-            .route("/healthz", get(health))
+            .route("/healthz", get(healthz))
             .with_state(Arc::new(served));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -160,13 +165,14 @@ async fn snapshot(State(served): State<Arc<Served>>) -> Response {
     }
 }
 
-/// Well, unless a driver status stopped a recorder for good.
-async fn health(State(served): State<Arc<Served>>) -> (StatusCode, &'static str) {
+/// Well, or what is wrong, a line each.
+async fn healthz(State(served): State<Arc<Served>>) -> (StatusCode, String) {
     let recorders = tally::snapshot(&served.telemetry).recorders;
-    if recorders.iter().any(|it| it.health.quarantined.is_some()) {
-        (StatusCode::SERVICE_UNAVAILABLE, "quarantined\n")
+    let troubles = health::troubles(&recorders, served.stuck_after);
+    if troubles.is_empty() {
+        (StatusCode::OK, "ok\n".to_owned())
     } else {
-        (StatusCode::OK, "ok\n")
+        (StatusCode::SERVICE_UNAVAILABLE, troubles.join("\n") + "\n")
     }
 }
 

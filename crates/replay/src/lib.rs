@@ -11,6 +11,7 @@
 
 mod device;
 pub mod driver;
+mod health;
 pub mod http;
 pub mod model;
 pub mod options;

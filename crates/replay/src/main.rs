@@ -12,15 +12,17 @@ use std::time::{Duration, Instant};
 use metrale_replay::http::Server;
 use metrale_replay::options::{self, NoOptions, Options, Stamps};
 use metrale_replay::plan::{self, Timing};
-use metrale_replay::play::{Playing, Settings};
+use metrale_replay::play::{PlayError, Playing, Settings};
 use metrale_replay::progress::Progress;
 use metrale_replay::report::{render, write_json_atomically};
 use metrale_replay::steps::Patterns;
-use metrale_replay::trace::{self, Limits, Trace};
+use metrale_replay::trace::{self, Limits, Trace, TraceError};
 use metrale_replay::{driver, workload};
 
 /// Columns of the result.
 const WIDTH: usize = 80;
+/// The trace's path that stands for standard input.
+const STDIN: &str = "-";
 
 fn main() -> ExitCode {
     let options = match options::parse(std::env::args_os().skip(1).collect()) {
@@ -39,9 +41,13 @@ fn main() -> ExitCode {
         Ok(server) => server,
         Err(error) => return fail(2, format!("--serve: the port cannot be had: {error}")),
     };
+    let read_from = options.trace.as_deref().map(|path| match path.to_str() {
+        Some(STDIN) => "standard input".to_owned(),
+        _ => path.display().to_string(),
+    });
     let trace = match load(options.trace.as_deref()) {
         Ok(trace) => trace,
-        Err(line) => return fail(2, line),
+        Err(error) => return fail(2, format!("{}: {error}", read_from.unwrap_or_default())),
     };
     let stamps = options.stamps.unwrap_or(Stamps::Ideal);
     let timing = match stamps {
@@ -49,23 +55,24 @@ fn main() -> ExitCode {
         Stamps::Honest => Timing::Honest,
     };
     let Options {
-        trace: path,
         every,
         json,
         step_patterns,
         serve_for,
+        stuck_after,
         ..
     } = options;
     let plan = plan::build(&trace, &Patterns::new(step_patterns), timing);
     drop(trace);
-    let trace = path.map(|path| path.display().to_string());
     let settings = Settings {
         every,
         stamps,
-        trace,
+        trace: read_from,
     };
     let playing = match Playing::new(&plan, &running, settings) {
         Ok(playing) => playing,
+        // The trace asks for more than there can be.
+        Err(error @ PlayError::Devices(_)) => return fail(2, error),
         Err(error) => return fail(1, error),
     };
     let report = match playing.once() {
@@ -76,7 +83,7 @@ fn main() -> ExitCode {
     if let Some(Err(error)) = json.map(|path| write_json_atomically(&path, &report)) {
         return fail(2, error);
     }
-    match server.map(|server| serve(server, &playing, serve_for)) {
+    match server.map(|server| serve(server, &playing, serve_for, stuck_after)) {
         Some(Err(error)) => fail(1, error),
         Some(Ok(())) | None => ExitCode::SUCCESS,
     }
@@ -87,12 +94,13 @@ fn serve(
     server: Server,
     playing: &Playing<'_>,
     serve_for: Option<Duration>,
+    stuck_after: Duration,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let address = server.address()?;
-    server.start(playing.telemetry())?;
+    server.start(playing.telemetry(), stuck_after)?;
     println!("serving   http://{address}/metrics, /snapshot.json and /healthz");
     std::io::stdout().flush()?;
-    let until = serve_for.and_then(|it| Instant::now().checked_add(it));
+    let until = serve_for.and_then(|time| Instant::now().checked_add(time));
     Ok(playing.repeat(until)?)
 }
 
@@ -101,13 +109,14 @@ fn fail(code: u8, line: impl std::fmt::Display) -> ExitCode {
     ExitCode::from(code)
 }
 
-fn load(path: Option<&Path>) -> Result<Trace, String> {
+fn load(path: Option<&Path>) -> Result<Trace, TraceError> {
     let Some(path) = path else {
         return Ok(workload::builtin().trace);
     };
+    let limits = Limits::default();
+    if path == Path::new(STDIN) {
+        return trace::read_stream(std::io::stdin(), &limits);
+    }
     let mut progress = Progress::new("reading");
-    trace::read(path, &Limits::default(), &mut |done, all| {
-        progress.at(done, all)
-    })
-    .map_err(|error| format!("{}: {error}", path.display()))
+    trace::read(path, &limits, &mut |done, all| progress.at(done, all))
 }

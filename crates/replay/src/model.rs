@@ -37,7 +37,7 @@ pub fn run(plan: &Plan) -> Outcome {
         kernels: vec![KernelSum::default(); plan.kernels.len()],
         length_ns: 0,
     };
-    for Op { at_ns, what } in &plan.ops {
+    for Op { at_ns, what, .. } in &plan.ops {
         let (stream, duration_ns) = match *what {
             What::StepBegin { .. } | What::StepEnd => continue,
             // A mark is passed at once on an idle stream, else when the

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The serving loop: does what a plan says, with the guards that a server
-//! would use. Where steps overlap, as recorded ones may, a lane does not end
-//! in the step it began in: its span is a token.
+//! would use. Where steps overlap, as recorded ones may, another step begins
+//! inside a lane: its span is a token.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 use std::slice::Iter;
 
 use cudarc::driver::DriverError;
 use metrale_gpu_runtime::timing::{KernelRef, StepGuard};
 use metrale_telemetry::Step;
-use metrale_telemetry::kernel::{LANE_ADMIT, SpanToken};
+use metrale_telemetry::kernel::SpanToken;
 
 use crate::pace::Pace;
 use crate::plan::{LaneSpan, Op, Plan, What};
@@ -39,17 +40,13 @@ pub(crate) fn run(
         ops: player.plan.ops.iter(),
         progress: Progress::new("replaying"),
         guarded: guarded(player.plan),
-        step: Step::UNMEASURED,
+        of: None,
+        steps: Vec::new(),
         open: HashMap::new(),
-        lane_of: HashMap::new(),
-        lane: LANE_ADMIT,
         planned_ns: 0,
     };
     while let Some(what) = server.next() {
-        match what {
-            What::StepBegin { .. } => server.step()?,
-            other => server.perform(other)?,
-        }
+        server.perform(what)?;
     }
     Ok(server.planned_ns)
 }
@@ -96,17 +93,16 @@ struct Server<'p> {
     ops: Iter<'p, Op>,
     progress: Progress,
     guarded: HashSet<u32>,
-    step: Step,
+    /// The plan's step of the operation.
+    of: Option<u32>,
+    /// The open steps, the one begun last at the end.
+    steps: Vec<(Option<u32>, Rc<StepGuard<'p>>)>,
     /// Open lane spans that are tokens, by index into [`Plan::spans`].
     open: HashMap<u32, Option<SpanToken>>,
-    /// The lane that a launch on a stream belongs to: that of the span open
-    /// there, else of the span begun last.
-    lane_of: HashMap<u32, usize>,
-    lane: usize,
     planned_ns: u64,
 }
 
-impl Server<'_> {
+impl<'p> Server<'p> {
     /// The next operation, at its time.
     fn next(&mut self) -> Option<What> {
         let op = self.ops.next()?;
@@ -124,6 +120,7 @@ impl Server<'_> {
                 self.progress.at((all - self.ops.len()) as u64, all as u64);
             }
         }
+        self.of = op.step;
         Some(op.what)
     }
 
@@ -139,7 +136,7 @@ impl Server<'_> {
         !pace.is_over()
     }
 
-    fn step(&mut self) -> Result<(), PlayError> {
+    fn begin_step(&mut self) -> Result<(), PlayError> {
         self.player.harvest();
         // One scheduler drives all devices: the first decides for all.
         let first = self
@@ -147,52 +144,65 @@ impl Server<'_> {
             .devices
             .first()
             .ok_or(PlayError::Plan("no device"))?;
-        let guard = first.recorder.step();
-        self.step = Step {
-            number: guard.number(),
-            armed: guard.armed(),
-        };
-        while let Some(what) = self.next() {
-            match what {
-                What::StepEnd => break,
-                What::LaneBegin { span } if self.guarded.contains(&span) => {
-                    self.lane(&guard, span)?;
-                }
-                other => self.perform(other)?,
-            }
-        }
-        self.step = Step::UNMEASURED;
+        self.steps.push((self.of, Rc::new(first.recorder.step())));
         Ok(())
     }
 
+    /// Lets go of the operation's step.
+    fn end_step(&mut self) {
+        let of = self.of;
+        let ended = self.steps.extract_if(.., |(open, _)| *open == of);
+        for (_, guard) in ended {
+            // The guard ends the step on its own device only.
+            for device in self.player.devices.iter().skip(1) {
+                device.recorder.end_step(guard.step());
+            }
+        }
+    }
+
+    /// The recorder's step of the operation; work outside every step belongs to
+    /// the one begun last.
+    fn step(&self) -> Option<&Rc<StepGuard<'p>>> {
+        let own = self.steps.iter().find(|(of, _)| *of == self.of);
+        own.or(self.steps.last()).map(|(_, guard)| guard)
+    }
+
+    /// The same as a value.
+    fn step_number(&self) -> Step {
+        self.step().map_or(Step::UNMEASURED, |guard| guard.step())
+    }
+
     /// A lane from its begin to its end, as a guard.
-    fn lane(&mut self, step: &StepGuard<'_>, span: u32) -> Result<(), PlayError> {
-        let (lane, planned) = self.enter(span)?;
+    fn lane(&mut self, span: u32) -> Result<(), PlayError> {
+        let planned = self.span(span)?;
+        let step = self
+            .step()
+            .ok_or(PlayError::Plan("a lane outside every step"))?;
+        let (step, lane) = (Rc::clone(step), number(planned.lane));
         let device = self.player.device(planned.stream)?;
         let stream = device.stream(planned.stream)?;
         let guard = step.lane(lane, stream);
         while let Some(what) = self.next() {
             match what {
                 What::LaneEnd { span: ended } if ended == span => break,
-                What::LaneBegin { span } if self.guarded.contains(&span) => {
-                    self.lane(step, span)?;
-                }
                 What::Kernel {
                     kernel,
                     stream: on,
                     duration_ns,
-                } if on == planned.stream => {
+                } if on == planned.stream && self.of == planned.step => {
                     let function = device.function(Some(kernel))?;
-                    let launch = guard.launch(function);
+                    let launch = guard.launch_guard(function);
                     if let Err(error) = device.launch(stream, function, duration_ns) {
                         launch.cancel();
                         return Err(error.into());
                     }
                     self.planned_ns += if launch.is_timed() { duration_ns } else { 0 };
                 }
-                What::Graph { graph } if self.graph_stream(graph)? == planned.stream => {
+                What::Graph { graph }
+                    if self.graph_stream(graph)? == planned.stream && self.of == planned.step =>
+                {
                     let (row, graph) = device.graph(graph)?;
-                    let launch = guard.graph(*row);
+                    let launch = guard.launch_guard(*row);
                     if let Err(error) = graph.launch() {
                         launch.cancel();
                         return Err(error.into());
@@ -201,40 +211,36 @@ impl Server<'_> {
                 other => self.perform(other)?,
             }
         }
-        self.lane_of.remove(&planned.stream);
         Ok(())
     }
 
-    /// Notes that a lane span begins.
-    fn enter(&mut self, span: u32) -> Result<(usize, LaneSpan), PlayError> {
+    fn span(&self, span: u32) -> Result<LaneSpan, PlayError> {
         let planned = self.player.plan.spans.get(span as usize);
-        let planned = *planned.ok_or(PlayError::Plan("a span that it does not hold"))?;
-        self.lane = number(planned.lane);
-        self.lane_of.insert(planned.stream, self.lane);
-        Ok((self.lane, planned))
+        planned
+            .copied()
+            .ok_or(PlayError::Plan("a span that it does not hold"))
     }
 
-    /// An operation that no guard stands for.
+    /// An operation, and what it encloses where it is a lane's guard.
     fn perform(&mut self, what: What) -> Result<(), PlayError> {
         match what {
-            What::StepBegin { .. } | What::StepEnd => {}
+            What::StepBegin { .. } => self.begin_step()?,
+            What::StepEnd => self.end_step(),
+            What::LaneBegin { span } if self.guarded.contains(&span) => self.lane(span)?,
             What::LaneBegin { span } => {
-                let (lane, planned) = self.enter(span)?;
+                let planned = self.span(span)?;
                 let device = self.player.device(planned.stream)?;
                 let stream = device.stream(planned.stream)?;
-                let token = device.recorder.begin_lane(self.step, lane, stream);
+                let lane = number(planned.lane);
+                let token = device.recorder.begin_lane(self.step_number(), lane, stream);
                 self.open.insert(span, token);
             }
             What::LaneEnd { span } => {
-                let planned = self.player.plan.spans.get(span as usize);
-                let on = planned
-                    .ok_or(PlayError::Plan("a span that it does not hold"))?
-                    .stream;
+                let on = self.span(span)?.stream;
                 if let Some(token) = self.open.remove(&span).flatten() {
                     let device = self.player.device(on)?;
                     device.recorder.end_lane(token, device.stream(on)?);
                 }
-                self.lane_of.remove(&on);
             }
             What::Kernel {
                 kernel,
@@ -287,12 +293,12 @@ impl Server<'_> {
         kernel: impl Into<KernelRef<'f>>,
         launch: impl FnOnce() -> Result<(), DriverError>,
     ) -> Result<bool, PlayError> {
-        let lane = self.lane_of.get(&on).copied().unwrap_or(self.lane);
+        let lane = number(self.player.plan.lane(self.of));
         let device = self.player.device(on)?;
         let stream = device.stream(on)?;
         let token = device
             .recorder
-            .begin_launch(self.step, lane, kernel, stream);
+            .begin_launch(self.step_number(), lane, kernel, stream);
         let launched = launch();
         match (token, &launched) {
             (Some(token), Ok(())) => device.recorder.end_launch(token, stream),

@@ -4,20 +4,24 @@
 use std::collections::HashMap;
 
 use metrale_telemetry::kernel::LANES;
-use metrale_telemetry::snapshot::LaneSnapshot;
+use metrale_telemetry::snapshot::{LaneSnapshot, RowKind};
 use metrale_telemetry::{Snapshot, Telemetry};
 
 use crate::driver::Running;
 use crate::model;
 use crate::options::Stamps;
+use crate::plan::LaneSpan;
 use crate::play::{Player, Settings, number};
-use crate::report::{self, Check, GraphRow, KernelRow, LaneRow, Report, SCHEMA, Shown};
+use crate::report::{self, Check, DeviceRow, GraphRow, KernelRow, LaneRow, Report, SCHEMA, Shown};
 use crate::simulator::Simulator;
 
 /// What all devices measured, as one.
 pub(crate) fn snapshot(telemetry: &[&'static Telemetry]) -> Snapshot {
-    let mut all = telemetry.iter().map(|it| it.snapshot());
-    let mut merged = all.next().unwrap_or_else(|| Telemetry::new().snapshot());
+    merged(telemetry.iter().map(|telemetry| telemetry.snapshot()))
+}
+
+fn merged(mut all: impl Iterator<Item = Snapshot>) -> Snapshot {
+    let mut merged = all.next().unwrap_or_default();
     for other in all {
         // All are of this process, and so of one version.
         let _ = merged.merge(&other);
@@ -25,13 +29,29 @@ pub(crate) fn snapshot(telemetry: &[&'static Telemetry]) -> Snapshot {
     merged
 }
 
+fn device_row((device, snapshot): (u32, &Snapshot)) -> DeviceRow {
+    let figures = snapshot.device.unwrap_or_default();
+    DeviceRow {
+        device,
+        span_ns: figures.time_ns,
+        busy_ns: figures.busy_ns,
+        idle_ns: figures.idle_ns(),
+    }
+}
+
 impl Player<'_> {
     /// The report of a plan that is played; its timed kernels ran for
     /// `planned_ns` by the plan.
     pub(crate) fn report(&self, running: &Running, settings: Settings, planned_ns: u64) -> Report {
-        let kernels = self.kernel_rows();
-        let read_ns: u64 = kernels.iter().map(|row| row.total_ns).sum();
-        let snapshot = snapshot(&self.telemetry);
+        let devices: Vec<Snapshot> = (self.telemetry.iter())
+            .map(|telemetry| telemetry.snapshot())
+            .collect();
+        let kernels = self.kernel_rows(&devices);
+        let read_ns: u64 = (kernels.iter())
+            .filter(|row| row.kind == RowKind::Kernel.as_str())
+            .map(|row| row.total_ns)
+            .sum();
+        let snapshot = merged(devices.iter().cloned());
         let (launches, in_graphs) = self.plan.graph_totals();
         let (driver, stamps) = match (&running.simulator, settings.stamps) {
             (None, _) => (report::Driver::Cuda, report::Stamps::Device),
@@ -51,7 +71,8 @@ impl Player<'_> {
             stamps,
             steps: self.telemetry.first().map_or(0, |it| it.steps()),
             armed_steps: self.telemetry.first().map_or(0, |it| it.armed_steps()),
-            lanes: self.lane_rows(&snapshot),
+            lanes: self.lane_rows(&devices),
+            devices: (0..).zip(&devices).map(device_row).collect(),
             kernels,
             graphs: GraphRow {
                 launches,
@@ -88,45 +109,65 @@ impl Player<'_> {
         calls
     }
 
-    fn kernel_rows(&self) -> Vec<KernelRow> {
-        let mut rows: Vec<KernelRow> = (self.plan.kernels.iter())
-            .map(|name| KernelRow {
-                name: name.clone(),
-                ..KernelRow::default()
-            })
-            .collect();
-        for (device, telemetry) in self.devices.iter().zip(&self.telemetry) {
-            let kernel_of = device.kernels_by_handle();
-            for time in telemetry.instruments().kernels() {
-                if let Some(row) = kernel_of.get(&time.func).and_then(|&at| rows.get_mut(at)) {
-                    row.samples += time.samples;
-                    row.total_ns += time.total_ns;
-                }
+    fn kernel_rows(&self, devices: &[Snapshot]) -> Vec<KernelRow> {
+        let mut rows = Vec::new();
+        for (device, snapshot) in (0..).zip(devices) {
+            for kernel in &snapshot.kernels {
+                rows.push(KernelRow {
+                    name: kernel.name.clone().unwrap_or_default(),
+                    samples: kernel.samples,
+                    total_ns: kernel.total_ns,
+                    kind: kernel.kind.as_str(),
+                    device,
+                    in_graph: false,
+                    busy_start_samples: kernel.figures.busy_start_samples,
+                });
             }
         }
-        rows.retain(|row| row.samples > 0);
         rows
     }
 
-    fn lane_rows(&self, snapshot: &Snapshot) -> Vec<LaneRow> {
-        let row = |(lane, measured): (usize, &LaneSnapshot)| {
-            let spans = &measured.gpu;
-            let planned = self
-                .plan
-                .spans
-                .iter()
-                .filter(|span| number(span.lane) == lane);
-            LaneRow {
-                lane: measured.lane.clone(),
-                spans: spans.count(),
-                total_ns: spans.sum_ns(),
-                p50_ns: spans.quantile(0.5).unwrap_or(0),
-                p99_ns: spans.quantile(0.99).unwrap_or(0),
-                gap_ns: measured.gap.sum_ns(),
-                overlap_ns: planned.map(|span| span.overlap_ns).sum(),
+    fn lane_rows(&self, devices: &[Snapshot]) -> Vec<LaneRow> {
+        let mut rows = Vec::new();
+        for lane in 0..LANES.len() {
+            for (device, snapshot) in (0..).zip(devices) {
+                let row = self.lane_row(lane, device, &snapshot.lanes[lane]);
+                if device == 0 || row.spans > 0 {
+                    rows.push(row);
+                }
             }
+        }
+        rows
+    }
+
+    fn lane_row(&self, lane: usize, device: u32, measured: &LaneSnapshot) -> LaneRow {
+        let is_here = |span: &&LaneSpan| {
+            let stream = self.plan.streams.get(span.stream as usize);
+            number(span.lane) == lane && stream.is_some_and(|stream| stream.device == device)
         };
-        snapshot.lanes.iter().enumerate().map(row).collect()
+        let planned = self.plan.spans.iter().filter(is_here);
+        let spans = &measured.gpu;
+        let figures = measured.figures.unwrap_or_default();
+        LaneRow {
+            lane: measured.lane.clone(),
+            spans: spans.count(),
+            total_ns: spans.sum_ns(),
+            p50_ns: spans.quantile(0.5).unwrap_or(0),
+            p99_ns: spans.quantile(0.99).unwrap_or(0),
+            gap_ns: measured.gap.sum_ns(),
+            overlap_ns: planned.map(|span| span.overlap_ns).sum(),
+            device,
+            armed_ns: figures.time_ns,
+            busy_ns: figures.busy_ns,
+            idle_ns: figures.idle_ns(),
+            lead_ns: figures.lead_ns,
+            waited_ns: figures.waited_ns,
+            tail_ns: figures.tail_ns,
+            overlap_busy_ns: figures.overlap_ns,
+            incomplete_steps: measured.incomplete.steps,
+            incomplete_ns: measured.incomplete.ns,
+            outside_ns: figures.outside_ns,
+        }
     }
 
     /// What was read against what an in-order device makes of the plan.
@@ -136,17 +177,17 @@ impl Player<'_> {
         for (span, ns) in self.plan.spans.iter().zip(&outcome.spans) {
             lanes[number(span.lane)] += ns;
         }
-        let lane_off = report
-            .lanes
-            .iter()
-            .zip(lanes)
-            .map(|(row, ns)| row.total_ns.abs_diff(ns));
+        let read = |lane: &str| -> u64 {
+            let rows = report.lanes.iter().filter(|row| row.lane == lane);
+            rows.map(|row| row.total_ns).sum()
+        };
+        let lane_off = (LANES.iter().zip(lanes)).map(|(lane, ns)| read(lane).abs_diff(ns));
         let kernels_off_ns = (report.every == 1).then(|| {
-            let read: HashMap<&str, u64> = report
-                .kernels
-                .iter()
-                .map(|row| (row.name.as_str(), row.total_ns))
-                .collect();
+            let mut read: HashMap<&str, u64> = HashMap::new();
+            let is_kernel = |row: &&KernelRow| row.kind == RowKind::Kernel.as_str();
+            for row in report.kernels.iter().filter(is_kernel) {
+                *read.entry(&row.name).or_default() += row.total_ns;
+            }
             let off = |(name, sum): (&String, &model::KernelSum)| {
                 read.get(name.as_str())
                     .copied()

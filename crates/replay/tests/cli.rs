@@ -39,9 +39,7 @@ fn bad_flags() {
 
 #[test]
 fn bad_traces() {
-    if common::simulator().is_none() {
-        return;
-    }
+    common::needs_simulator();
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("bad.json");
     let name = path.to_str().expect("UTF-8");
@@ -56,6 +54,25 @@ fn bad_traces() {
         let error = refused(&["--trace", name]);
         assert!(error.contains(expected), "{error}");
     }
+}
+
+#[test]
+fn more_devices_than_there_can_be() {
+    if common::simulator().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("devices.json");
+    let devices: Vec<String> = (0..70)
+        .map(|device| {
+            format!(
+                r#"{{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":1,"args":{{"device":{device}}}}}"#
+            )
+        })
+        .collect();
+    std::fs::write(&path, format!("[{}]", devices.join(","))).expect("written");
+    let error = refused(&["--trace", path.to_str().expect("UTF-8")]);
+    assert!(error.contains("names 70 devices; at most 64"), "{error}");
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn what_cannot_be_read_says_where() {
         (
             "not JSON",
             b"hello".to_vec(),
-            "line 1 column 1: expected value",
+            "line 1 column 1: expected a trace",
         ),
         (
             "cut short",
@@ -63,11 +63,7 @@ fn what_cannot_be_read_says_where() {
             [&small[..], b"x"].concat(),
             "trailing characters",
         ),
-        (
-            "a number",
-            b"5".to_vec(),
-            "invalid type: integer `5`, expected a trace",
-        ),
+        ("a number", b"5".to_vec(), "expected a trace"),
         (
             "another object",
             b"{\"a\":1}".to_vec(),
@@ -82,12 +78,6 @@ fn what_cannot_be_read_says_where() {
             "no list",
             b"{\"traceEvents\":{}}".to_vec(),
             "expected a list of events",
-        ),
-        ("NaN", with(&kernel("\"k\"", "NaN", "1")), "line 3 column"),
-        (
-            "a name that is none",
-            with(&kernel("7", "1", "1")),
-            "line 3 column",
         ),
         ("gzip, torn", torn, "damaged gzip"),
         ("gzip, flipped", flipped, "damaged gzip"),
@@ -134,15 +124,12 @@ fn a_gzip_bomb_is_refused_early() {
         ratio: 20,
         ..Limits::default()
     };
-    let limit = limits.unpacked(bomb.len() as u64);
-    let error = trace::read_bytes(bomb, &limits)
-        .expect_err("a bomb")
-        .to_string();
-    let stated = format!("more than {limit} bytes");
-    assert!(
-        error.contains("gzip bomb") && error.contains(&stated),
-        "{error}"
-    );
+    let error = trace::read_bytes(bomb, &limits).expect_err("a bomb");
+    let TraceError::TooBig { limit, packed, .. } = error else {
+        panic!("{error}")
+    };
+    assert_eq!(limit, limits.unpacked(packed), "by what was read");
+    assert!(error.to_string().contains("gzip bomb"), "{error}");
 }
 
 #[test]

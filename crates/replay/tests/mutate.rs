@@ -168,11 +168,25 @@ fn apply(bytes: &mut Vec<u8>, edit: &Edit) {
 fn check(trace: &Trace, plan: &Plan) {
     assert!(plan.ops.is_sorted_by_key(|op| op.at_ns));
     let mut open = vec![0u8; plan.spans.len()];
-    let (mut works, mut time, mut in_step) = (0, 0, false);
+    let (mut works, mut time) = (0, 0);
+    // Steps overlap; each is open once, and around all that is of it.
+    let (mut in_step, mut begun) = (Vec::new(), Vec::new());
     for op in &plan.ops {
         match op.what {
-            What::StepBegin { .. } => assert!(!std::mem::replace(&mut in_step, true)),
-            What::StepEnd => assert!(std::mem::replace(&mut in_step, false)),
+            What::StepBegin { step } => {
+                assert!(step == op.step && !begun.contains(&step));
+                begun.push(step);
+                in_step.push(step);
+            }
+            What::StepEnd => {
+                let at = in_step.iter().position(|step| *step == op.step);
+                in_step.remove(at.expect("begun before it ends"));
+            }
+            _ if op.step.is_some() => assert!(in_step.contains(&op.step)),
+            _ => {}
+        }
+        match op.what {
+            What::StepBegin { .. } | What::StepEnd => {}
             What::LaneBegin { span } => {
                 open[span as usize] += 1;
                 assert_eq!(open[span as usize], 1);
@@ -199,7 +213,7 @@ fn check(trace: &Trace, plan: &Plan) {
             }
         }
     }
-    assert!(!in_step && open.iter().all(|&marks| marks == 2));
+    assert!(in_step.is_empty() && open.iter().all(|&marks| marks == 2));
     assert_eq!(works, trace.work.len());
     assert_eq!(time, trace.work.iter().map(|w| w.duration_ns).sum::<u64>());
     let outcome = model::run(plan);

@@ -10,9 +10,7 @@ use std::process::Command;
 
 #[test]
 fn the_demo_shows_its_lanes_in_their_steps() {
-    if common::simulator().is_none() {
-        return;
-    }
+    common::needs_simulator();
     let Some(listener) = std::env::var_os("METRALE_NVTX_LISTENER") else {
         assert!(
             std::env::var_os("CI").is_none_or(|ci| ci != "true"),

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The README's outputs are those of the program: every line, but for the
-//! paths of the driver and the trace.
+//! The outputs in the README and in docs/replay.md are those of the program:
+//! every line, but for the paths of the driver and the trace.
 
 mod common;
 
 use std::process::Command;
 
-use common::{folder, simulator};
+use common::{folder, needs_simulator};
 
-/// The lines of the first text block after `command` in the README.
-fn shown(command: &str) -> Vec<String> {
-    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
-    let readme = std::fs::read_to_string(readme).expect("the README");
-    let after = readme.split_once(&format!("{command}\n")).expect(command).1;
+/// The lines of the first text block after `command` on a page.
+fn shown(page: &str, command: &str) -> Vec<String> {
+    let path = format!("{}/../../{page}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).expect(page);
+    let after = text.split_once(&format!("{command}\n")).expect(command).1;
     let block = after.split_once("```text\n").expect("a text block").1;
     let block = block.split_once("```").expect("an end").0;
     without_paths(block)
@@ -42,18 +42,19 @@ fn without_paths(page: &str) -> Vec<String> {
 
 #[test]
 fn the_demo() {
-    if simulator().is_some() {
-        assert_eq!(shown("cargo xtask test"), printed(&[]));
-    }
+    needs_simulator();
+    assert_eq!(shown("README.md", "cargo xtask test"), printed(&[]));
 }
 
 #[test]
 fn a_recorded_timeline() {
-    let (Some(_), Some(folder)) = (simulator(), folder()) else {
-        return;
-    };
+    needs_simulator();
+    let Some(folder) = folder() else { return };
     let trace = folder.join("vllm-prefill-decode-piecewise.json.gz");
     let command = "cargo xtask demo --every 1 --trace vllm-prefill-decode-piecewise.json.gz";
     let trace = trace.to_str().expect("UTF-8");
-    assert_eq!(shown(command), printed(&["--every", "1", "--trace", trace]));
+    assert_eq!(
+        shown("docs/replay.md", command),
+        printed(&["--every", "1", "--trace", trace])
+    );
 }

@@ -19,11 +19,12 @@ fn command(address: &str) -> Command {
 /// A replay that serves, its port, and what else it says.
 fn serve(seconds: &str) -> (Child, u16, BufReader<ChildStdout>) {
     let mut command = command("127.0.0.1:0");
-    let mut child = command
-        .args(["--for", seconds])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("started");
+    command.args(["--for", seconds]);
+    start(command)
+}
+
+fn start(mut command: Command) -> (Child, u16, BufReader<ChildStdout>) {
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("started");
     let mut out = BufReader::new(child.stdout.take().expect("piped"));
     let mut line = String::new();
     while !line.starts_with("serving ") {
@@ -51,9 +52,7 @@ fn content_type(port: u16, accept: &str) -> String {
 
 #[test]
 fn it_answers_while_it_repeats_and_ends_in_time() {
-    if common::simulator().is_none() {
-        return;
-    }
+    common::needs_simulator();
     let (mut child, port, mut out) = serve("3");
     let steps = || {
         let json = http::get(port, "/snapshot.json", "*/*");
@@ -86,6 +85,45 @@ fn it_answers_while_it_repeats_and_ends_in_time() {
     assert!(child.wait().expect("ended").success());
 }
 
+/// A kernel of a minute, in a lane: both are told, with their streams.
+#[test]
+fn work_that_does_not_end_makes_it_unwell() {
+    common::needs_simulator();
+    const TRACE: &str = r#"{"traceEvents": [
+        {"ph": "X", "cat": "user_annotation", "name": "step[DECODE bs=9]", "pid": 1, "tid": 1, "ts": 0.0, "dur": 100.0},
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 10.0, "dur": 5.0, "args": {"correlation": 1}},
+        {"ph": "X", "cat": "kernel", "name": "endless", "pid": 0, "tid": 7, "ts": 20.0, "dur": 60000000.0, "args": {"device": 0, "stream": 7, "correlation": 1}}
+    ]}"#;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("endless.json");
+    std::fs::write(&path, TRACE).expect("written");
+    let mut command = command("127.0.0.1:0");
+    command.args(["--for", "30", "--every", "1", "--stuck-after", "1"]);
+    command.arg("--trace").arg(path);
+    let (mut child, port, _out) = start(command);
+    // It goes on answering until it is unwell, or ends and answers no more.
+    let (head, body) = loop {
+        let (head, body) = http::answer(port, "/healthz", "*/*").expect("an answer");
+        if body != b"ok\n" {
+            break (head, String::from_utf8(body).expect("text"));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    };
+    assert!(head.contains(" 503 "), "{head}");
+    for (line, start) in body.lines().zip([
+        "lanes: \"decode\" on stream 0x",
+        "kernels: \"endless\" on stream 0x",
+    ]) {
+        assert!(
+            line.starts_with(start) && line.contains(" of GPU-"),
+            "{body}"
+        );
+    }
+    assert_eq!(body.lines().count(), 2, "{body}");
+    child.kill().expect("it still serves");
+    child.wait().expect("ended");
+}
+
 fn refused(output: &Output) -> String {
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{error}");
@@ -103,9 +141,7 @@ fn what_cannot_be_served_is_one_line() {
     assert!(refused(&output).contains("a loopback address is needed"));
     let output = command("127.0.0.1:0").args(["--for", "0"]).output();
     assert!(refused(&output.expect("run")).contains("--for"));
-    if common::simulator().is_none() {
-        return;
-    }
+    common::needs_simulator();
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
     let output = command(&address).output().expect("run");

@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+mod config;
 #[cfg(all(feature = "prometheus", not(metrale_loom)))]
 pub mod export;
 mod floor;
@@ -35,12 +36,13 @@ mod sampling;
 mod step;
 mod telemetry;
 
+pub use config::{ConfigError, TelemetryConfig};
 pub use floor::Floor;
 pub use host::HostInstruments;
 pub use level::{Level, UnknownLevel};
 pub use sampling::Sampling;
 pub use snapshot::Snapshot;
 pub use step::Step;
+pub use telemetry::Telemetry;
 #[cfg(not(metrale_loom))]
 pub use telemetry::global;
-pub use telemetry::{ConfigError, Telemetry, TelemetryConfig};

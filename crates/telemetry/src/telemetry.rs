@@ -3,6 +3,7 @@
 //! the instruments that spans land in.
 
 use crate::clock::{Clock, monotonic_ns};
+use crate::config::{ConfigError, TelemetryConfig};
 use crate::floor::{Floor, FloorCell};
 use crate::host::HostInstruments;
 use crate::kernel::{ExposedKernels, KernelEstimate, KernelInstruments, LaneEstimate, StepLosses};
@@ -12,58 +13,6 @@ use crate::snapshot::Sources;
 use crate::step::Step;
 use crate::sync::relaxed::{AtomicU8, AtomicU64};
 use crate::sync::{Ordering, const_fn};
-use serde::{Deserialize, Serialize};
-
-/// What is measured and how often. The default is level `Kernel`, one step in
-/// 64, hashed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TelemetryConfig {
-    /// How much is measured.
-    pub level: Level,
-    /// One step in this many is armed, under [`Sampling::Spread`] one launch
-    /// in this many timed; at least 1.
-    pub every: u64,
-    /// How it is chosen.
-    pub sampling: Sampling,
-    /// Seed of the hash.
-    pub seed: u64,
-}
-
-impl TelemetryConfig {
-    /// The default, as a constant.
-    pub const DEFAULT: Self = Self {
-        level: Level::Kernel,
-        every: 64,
-        sampling: Sampling::Hashed,
-        seed: 0,
-    };
-
-    /// Checks the values.
-    ///
-    /// # Errors
-    /// Where one is out of its range.
-    pub const fn validate(&self) -> Result<(), ConfigError> {
-        if self.every == 0 {
-            Err(ConfigError::EveryZero)
-        } else {
-            Ok(())
-        }
-    }
-}
-
-impl Default for TelemetryConfig {
-    fn default() -> Self {
-        Self::DEFAULT
-    }
-}
-
-/// A configuration that cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
-    /// `every` is 0.
-    #[error("one step in 0 cannot be armed; `every` starts at 1, which arms every step")]
-    EveryZero,
-}
 
 /// Telemetry of one device. `const`, so that it can be a static.
 #[derive(Debug)]

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Estimates from sampled steps against what simulated servers really did.
 
+#![cfg(not(metrale_loom))]
+
+mod served;
+
 use metrale_telemetry::kernel::{
-    ENOUGH_STEPS, KernelEstimate, LANE_DECODE, LANE_PREFILL, Landed, SpanKey, SpanSink, SpanTag,
+    ENOUGH_STEPS, KernelEstimate, LANE_DECODE, LANE_PREFILL, SpanKey, SpanPoll,
 };
-use metrale_telemetry::{Level, Sampling, Step, Telemetry, TelemetryConfig};
+use metrale_telemetry::{Level, Sampling, TelemetryConfig};
+use served::Served;
 use std::collections::BTreeMap;
 
 /// A stream of pseudo-random numbers (xorshift64*).
@@ -97,46 +102,36 @@ impl Server {
     }
 }
 
-fn land(telemetry: &Telemetry, key: SpanKey, lane: usize, step: Step, ns: u64) {
-    telemetry.instruments().landed(Landed {
-        key,
-        tag: SpanTag {
-            armed: step.armed,
-            lane: Some(lane),
-            step: step.number,
-        },
-        ns,
-        gap_ns: None,
-    });
-}
-
 /// Serves `steps` steps; what each kernel of a lane really took.
-fn serve(telemetry: &Telemetry, server: &mut Server, steps: u64) -> BTreeMap<(usize, u64), u64> {
+fn serve(served: &mut Served, server: &mut Server, steps: u64) -> BTreeMap<(usize, u64), u64> {
     let mut truth = BTreeMap::new();
     for number in 0..steps {
-        let step = telemetry.step_begin();
+        let step = served.telemetry.step_begin();
         let launches = server.step(number);
+        let mut at_ns = 0;
         for lane in [LANE_PREFILL, LANE_DECODE] {
             let own = launches.iter().filter(|launch| launch.0 == lane);
             let idle_ns = server.chance.between(5_000.0, 60_000.0) as u64;
-            let lane_ns: u64 = own.clone().map(|launch| launch.2).sum();
-            if lane_ns > 0 {
-                land(
-                    telemetry,
-                    SpanKey::Lane(lane),
-                    lane,
-                    step,
-                    lane_ns + idle_ns,
-                );
+            let sum_ns: u64 = own.clone().map(|launch| launch.2).sum();
+            if sum_ns == 0 {
+                continue;
             }
-        }
-        for (lane, func, ns) in launches {
-            *truth.entry((lane, func)).or_insert(0) += ns;
-            if step.armed || (telemetry.spreads() && telemetry.samples_launch()) {
-                land(telemetry, SpanKey::Kernel(func), lane, step, ns);
+            let lane_ns = SpanPoll::Ready(sum_ns + idle_ns);
+            served.span(step, (SpanKey::Lane(lane), lane, 1), at_ns, lane_ns);
+            for &(_, func, ns) in own {
+                *truth.entry((lane, func)).or_insert(0) += ns;
+                let telemetry = &served.telemetry;
+                if step.is_armed() || (telemetry.spreads() && telemetry.sample_launch()) {
+                    let kernel = (SpanKey::Kernel(func), lane, 1);
+                    served.span(step, kernel, at_ns, SpanPoll::Ready(ns));
+                }
+                at_ns += ns as i64;
             }
+            at_ns += idle_ns as i64;
         }
+        served.close(step);
     }
+    served.harvest();
     truth
 }
 
@@ -153,16 +148,17 @@ fn config(every: u64, sampling: Sampling, seed: u64) -> TelemetryConfig {
 fn held(sampling: Sampling, servers: u64) -> BTreeMap<(usize, u64), (u32, u32)> {
     let mut held = BTreeMap::new();
     for seed in 0..servers {
-        let telemetry = Box::new(Telemetry::new());
-        telemetry.configure(config(64, sampling, seed)).unwrap();
+        let mut served = Served::new();
+        let sampling = config(64, sampling, seed);
+        served.telemetry.configure(sampling).unwrap();
         let mut server = Server::new(seed + 1);
         let steps = 64 * server.chance.between(40.0, 200.0) as u64;
-        let truth = serve(&telemetry, &mut server, steps);
+        let truth = serve(&mut served, &mut server, steps);
         for KernelEstimate {
             func,
             lane,
             estimate,
-        } in telemetry.kernel_estimates()
+        } in served.telemetry.kernel_estimates()
         {
             assert_eq!(estimate.error.is_some(), estimate.steps >= ENOUGH_STEPS);
             if let Some(error) = estimate.error {
@@ -172,7 +168,7 @@ fn held(sampling: Sampling, servers: u64) -> BTreeMap<(usize, u64), (u32, u32)> 
                 *claims += 1;
             }
         }
-        assert_eq!(telemetry.estimate_losses(), Default::default());
+        assert_eq!(served.telemetry.step_losses(), Default::default());
     }
     held
 }
@@ -183,7 +179,7 @@ fn assert_held(sampling: Sampling, servers: u64) {
     let found = held(sampling, servers);
     println!("{sampling:?}: {found:?}");
     let sum = |of: fn(&(u32, u32)) -> u32| found.values().map(of).sum::<u32>();
-    let (held, claims) = (sum(|it| it.0), sum(|it| it.1));
+    let (held, claims) = (sum(|claims| claims.0), sum(|claims| claims.1));
     assert!(claims > 3 * servers as u32, "{claims} claims");
     assert!(
         f64::from(held) >= 0.93 * f64::from(claims),
@@ -209,10 +205,13 @@ fn and_where_launches_are_sampled_one_by_one() {
 
 #[test]
 fn where_every_step_is_armed_the_estimate_is_the_sum() {
-    let telemetry = Box::new(Telemetry::new());
-    telemetry.configure(config(1, Sampling::Hashed, 0)).unwrap();
-    let truth = serve(&telemetry, &mut Server::new(3), 500);
-    let estimates = telemetry.kernel_estimates();
+    let mut served = Served::new();
+    served
+        .telemetry
+        .configure(config(1, Sampling::Hashed, 0))
+        .unwrap();
+    let truth = serve(&mut served, &mut Server::new(3), 500);
+    let estimates = served.telemetry.kernel_estimates();
     assert_eq!(estimates.len(), truth.len());
     for found in estimates {
         let expected = truth[&(found.lane, found.func)] as f64;
@@ -221,9 +220,9 @@ fn where_every_step_is_armed_the_estimate_is_the_sum() {
             assert_eq!((error.total_ns, error.share), (0.0, 0.0));
         }
     }
-    // All kernels of a lane together: its coverage.
+    // Launches do not overlap here: together they are the time that they cover.
     for lane in [LANE_PREFILL, LANE_DECODE] {
-        let found = telemetry.lane_estimate(lane);
+        let found = served.telemetry.lane_estimate(lane);
         let own = truth.iter().filter(|(key, _)| key.0 == lane);
         let covered: u64 = own.map(|(_, ns)| ns).sum();
         assert_eq!(
@@ -237,51 +236,74 @@ fn where_every_step_is_armed_the_estimate_is_the_sum() {
 
 #[test]
 fn a_change_of_the_sampling_begins_anew() {
-    let telemetry = Box::new(Telemetry::new());
-    telemetry.configure(config(2, Sampling::Hashed, 0)).unwrap();
-    serve(&telemetry, &mut Server::new(5), 1_000);
-    let before = telemetry.lane_estimate(LANE_DECODE);
+    let mut served = Served::new();
+    let every_other = config(2, Sampling::Hashed, 0);
+    served.telemetry.configure(every_other).unwrap();
+    serve(&mut served, &mut Server::new(5), 1_000);
+    let before = served.telemetry.lane_estimate(LANE_DECODE);
     assert_eq!((before.steps, before.armed_steps), (1_000, 500));
 
     // The level is no sampling.
-    telemetry.set_level(Level::Basic);
-    telemetry.set_level(Level::Kernel);
-    assert_eq!(telemetry.lane_estimate(LANE_DECODE), before);
+    served.telemetry.set_level(Level::Basic);
+    served.telemetry.set_level(Level::Kernel);
+    assert_eq!(served.telemetry.lane_estimate(LANE_DECODE), before);
 
-    telemetry.configure(config(8, Sampling::Spread, 0)).unwrap();
-    assert_eq!(telemetry.lane_estimate(LANE_DECODE), Default::default());
-    assert_eq!(telemetry.kernel_estimates(), []);
-    // A span of an earlier step that lands late is of the old window.
-    let late = Step {
-        number: Some(999),
-        armed: true,
-    };
-    land(
-        &telemetry,
-        SpanKey::Lane(LANE_DECODE),
-        LANE_DECODE,
-        late,
-        1 << 40,
+    // Steps that land late are of the old window: one is armed, one is not.
+    let late = [(); 2].map(|()| served.telemetry.step_begin());
+    assert_eq!(late.iter().filter(|step| step.is_armed()).count(), 1);
+    for step in late {
+        let long = SpanPoll::Ready(1 << 40);
+        served.span(step, (SpanKey::Lane(LANE_DECODE), LANE_DECODE, 1), 0, long);
+        served.span(step, (SpanKey::Kernel(GEMM), LANE_DECODE, 1), 0, long);
+        served.close(step);
+    }
+    served
+        .telemetry
+        .configure(config(8, Sampling::Spread, 0))
+        .unwrap();
+    assert_eq!(
+        served.telemetry.lane_estimate(LANE_DECODE),
+        Default::default()
     );
-    land(
-        &telemetry,
-        SpanKey::Kernel(GEMM),
-        LANE_DECODE,
-        late,
-        1 << 40,
-    );
+    assert_eq!(served.telemetry.kernel_estimates(), []);
 
-    let truth = serve(&telemetry, &mut Server::new(6), 4_000);
-    let lane = telemetry.lane_estimate(LANE_DECODE);
+    let truth = serve(&mut served, &mut Server::new(6), 4_000);
+    let lane = served.telemetry.lane_estimate(LANE_DECODE);
     assert_eq!((lane.steps, lane.armed_steps, lane.armed_ns), (4_000, 0, 0));
-    let estimates = telemetry.kernel_estimates();
+    assert_eq!(lane.covered, None);
+    let estimates = served.telemetry.kernel_estimates();
     let gemm = estimates
         .iter()
-        .find(|it| (it.func, it.lane) == (GEMM, LANE_DECODE))
+        .find(|row| (row.func, row.lane) == (GEMM, LANE_DECODE))
         .unwrap();
     let expected = truth[&(LANE_DECODE, GEMM)] as f64;
     assert!(
         (gemm.estimate.total_ns / expected - 1.0).abs() < 0.2,
         "{gemm:?}"
     );
+}
+
+/// Lane time of steps that are not armed is added up before it is handed on.
+#[test]
+fn a_pass_over_steps_of_two_windows_counts_those_of_the_later_one() {
+    let mut served = Served::new();
+    served
+        .telemetry
+        .configure(config(64, Sampling::EveryNth, 0))
+        .unwrap();
+    let serve = |served: &mut Served, ns| {
+        let step = served.telemetry.step_begin();
+        let lane = (SpanKey::Lane(LANE_DECODE), LANE_DECODE, 1);
+        served.span(step, lane, 0, SpanPoll::Ready(ns));
+        served.close(step);
+    };
+    (0..8).for_each(|_| serve(&mut served, 1_000));
+    served
+        .telemetry
+        .configure(config(32, Sampling::EveryNth, 0))
+        .unwrap();
+    (0..8).for_each(|_| serve(&mut served, 10));
+    served.harvest();
+    let lane = served.telemetry.lane_estimate(LANE_DECODE);
+    assert_eq!((lane.steps, lane.total_ns), (8, 80));
 }

@@ -214,7 +214,9 @@ fn the_ledger_closes_and_a_reading_is_off_by_at_most_the_operations_in_progress(
         let workers: Vec<_> = (1..=WORKERS).map(worker).collect();
         let (mut last, mut readings) = (Ledger::default(), 0);
         // A worker that panics is found by its join.
-        while running.load(Ordering::Relaxed) > 0 && workers.iter().any(|it| !it.is_finished()) {
+        while running.load(Ordering::Relaxed) > 0
+            && workers.iter().any(|worker| !worker.is_finished())
+        {
             last = read(&ring, &last);
             readings += u64::from(last.begun > 0);
         }

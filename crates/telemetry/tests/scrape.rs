@@ -69,7 +69,7 @@ fn a_scrape_allocates_within_a_bound_and_no_more_with_time() {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(collector));
     let names: Vec<Arc<str>> = (0..=KERNEL_TABLE_SLOTS)
-        .map(|it| format!("kernel {it} {}", "x".repeat(80)).into())
+        .map(|nth| format!("kernel {nth} {}", "x".repeat(80)).into())
         .collect();
     let name_of = |func: u64| Some(Arc::clone(&names[(func >> 8) as usize]));
     fill(telemetry, 1);

@@ -46,7 +46,7 @@ fn no_series_falls_while_kernels_are_promoted_and_recorded() {
         let series = TELEMETRY.snapshot().kernel_series;
         let now: BTreeMap<_, _> = series
             .into_iter()
-            .map(|it| (it.label, (it.total_ns, it.samples)))
+            .map(|series| (series.label, (series.total_ns, series.samples)))
             .collect();
         for (label, (ns, samples)) in &before {
             let after = now.get(label).expect("a series stays");
@@ -81,9 +81,9 @@ fn no_series_falls_while_kernels_are_promoted_and_recorded() {
     assert!(before.len() > 8, "{} series", before.len());
     let kernels = TELEMETRY.instruments().kernels();
     let sum = |of: fn(&(u64, u64)) -> u64| before.values().map(of).sum::<u64>();
-    assert_eq!(sum(|it| it.1), WRITERS * RECORDS);
+    assert_eq!(sum(|(_, samples)| *samples), WRITERS * RECORDS);
     assert_eq!(
-        sum(|it| it.0),
-        kernels.iter().map(|it| it.total_ns).sum::<u64>()
+        sum(|(ns, _)| *ns),
+        kernels.iter().map(|kernel| kernel.total_ns).sum::<u64>()
     );
 }

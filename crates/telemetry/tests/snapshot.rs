@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A snapshot holds what was measured, survives JSON, and merges.
 
+#![cfg(not(metrale_loom))]
+
+mod served;
+
 use metrale_telemetry::kernel::{
-    LANE_DECODE, Landed, Ledger, SpanKey, SpanSink, SpanTag, StandardError,
+    Incomplete, LANE_ADMIT, LANE_DECODE, Ledger, SpanKey, SpanPoll, StandardError,
 };
-use metrale_telemetry::snapshot::{KernelName, LaunchBound, MergeError, RecorderSnapshot, Source};
-use metrale_telemetry::{Floor, Sampling, Snapshot, Telemetry, TelemetryConfig};
+use metrale_telemetry::snapshot::{
+    KernelName, MergeError, OldestSpanSnapshot, RecorderSnapshot, RowKind, SNAPSHOT_VERSION, Source,
+};
+use metrale_telemetry::{Floor, Sampling, Snapshot, Step, Telemetry, TelemetryConfig};
+use served::Served;
 use std::sync::{Arc, Weak};
 
 struct Recorder {
@@ -15,16 +22,21 @@ struct Recorder {
 
 impl Source for Recorder {
     fn recorder(&self) -> RecorderSnapshot {
-        RecorderSnapshot {
-            gpu: self.gpu.to_owned(),
-            lane_ledger: Ledger {
-                attempts: self.landed,
-                begun: self.landed,
-                landed: self.landed,
-                ..Ledger::default()
-            },
-            ..RecorderSnapshot::default()
-        }
+        let mut oldest = OldestSpanSnapshot::default();
+        oldest.ring = "lanes".to_owned();
+        oldest.name = Some("decode".to_owned());
+        oldest.stream = Some(7);
+        oldest.age_ns = Some(5);
+        let mut recorder = RecorderSnapshot::default();
+        recorder.gpu = self.gpu.to_owned();
+        recorder.oldest = vec![oldest];
+        recorder.lane_ledger = Ledger {
+            attempts: self.landed,
+            begun: self.landed,
+            landed: self.landed,
+            ..Ledger::default()
+        };
+        recorder
     }
 
     /// 1 and 2 are handles of one kernel, 3 is a graph of the same name, the
@@ -32,7 +44,11 @@ impl Source for Recorder {
     fn name(&self, func: u64) -> Option<KernelName> {
         (func <= 3).then(|| KernelName {
             text: "gemm".into(),
-            is_graph: func == 3,
+            kind: if func == 3 {
+                RowKind::Graph
+            } else {
+                RowKind::Kernel
+            },
         })
     }
 }
@@ -46,42 +62,49 @@ fn attach(telemetry: &Telemetry, source: &Arc<dyn Source>) {
     telemetry.attach(weak);
 }
 
-/// A telemetry on which `steps` steps were served, every `every`th armed: a
-/// lane of 10 µs, under kernels of 1, 2, 3 and 1 µs with a gap of 500 ns before
-/// the last.
-fn served(steps: u64, every: u64) -> Box<Telemetry> {
-    let telemetry = Box::new(Telemetry::new());
+const LANE: (SpanKey, usize, u64) = (SpanKey::Lane(LANE_DECODE), LANE_DECODE, 1);
+
+fn kernel(func: u64, stream: u64) -> (SpanKey, usize, u64) {
+    (SpanKey::Kernel(func), LANE_DECODE, stream)
+}
+
+/// Serves `steps` steps, every `every`th armed: a lane of 10 µs, in which
+///
+/// ```text
+/// stream 1   1 µs nothing, kernels of 1 and 2 µs,        then 3.5 µs later one of 1 µs
+/// stream 2                    half a µs before their end one of 3 µs
+/// ```
+fn serve(served: &mut Served, steps: u64, every: u64) {
     let config = TelemetryConfig {
         every,
         sampling: Sampling::EveryNth,
         ..TelemetryConfig::default()
     };
-    telemetry.configure(config).unwrap();
+    served.telemetry.configure(config).unwrap();
     for _ in 0..steps {
-        let step = telemetry.step_begin();
-        let tag = SpanTag {
-            armed: step.armed,
-            lane: Some(LANE_DECODE),
-            step: step.number,
-        };
-        let land = |key, ns, gap_ns| {
-            telemetry.instruments().landed(Landed {
-                key,
-                tag,
-                ns,
-                gap_ns,
-            });
-        };
-        land(SpanKey::Lane(LANE_DECODE), 10_000, Some(40_000));
-        if step.armed {
-            telemetry.launch_sampled();
-            land(SpanKey::Kernel(1), 1_000, None);
-            land(SpanKey::Kernel(2), 2_000, Some(0));
-            land(SpanKey::Kernel(3), 3_000, Some(0));
-            land(SpanKey::Kernel(9), 1_000, Some(500));
+        let step = served.telemetry.step_begin();
+        served.span(step, LANE, 0, SpanPoll::Ready(10_000));
+        if step.is_armed() {
+            let launches = [
+                (kernel(1, 1), 1_000, 1_000),
+                (kernel(2, 1), 2_000, 2_000),
+                (kernel(3, 2), 3_500, 3_000),
+                (kernel(9, 1), 7_500, 1_000),
+            ];
+            for (kernel, start_ns, ns) in launches {
+                served.telemetry.count_sampled_launch();
+                served.span(step, kernel, start_ns, SpanPoll::Ready(ns));
+            }
         }
+        served.close(step);
     }
-    telemetry
+    served.harvest();
+}
+
+fn served(steps: u64, every: u64) -> Box<Telemetry> {
+    let mut served = Served::new();
+    serve(&mut served, steps, every);
+    served.telemetry
 }
 
 #[test]
@@ -90,30 +113,28 @@ fn it_holds_what_was_measured() {
     let recorder = source("GPU-1", 800);
     attach(&telemetry, &recorder);
     let taken = telemetry.snapshot();
+    assert_eq!(taken.version, SNAPSHOT_VERSION);
     assert_eq!(taken.labels["gpu"], "GPU-1");
     assert_eq!((taken.steps, taken.armed_steps), (400, 100));
+    assert_eq!(taken.sampled_launches, 400);
     assert_eq!(taken.ledgers().0.landed, 800);
 
     let lane = &taken.lanes[LANE_DECODE];
     assert_eq!((lane.gpu.count(), lane.gpu.sum_ns()), (400, 4_000_000));
-    assert_eq!(lane.gap.sum_ns(), 400 * 40_000);
-    assert_eq!((lane.armed_ns, lane.kernel_ns), (1_000_000, 700_000));
-    assert_eq!(lane.uncovered_ns(), 300_000);
-    assert_eq!(lane.kernel_gap.sum_ns(), 100 * 500);
-    assert_eq!(taken.kernel_gap_unknown, 100);
+    assert_eq!(lane.gap.sum_ns(), 399 * 40_000);
     let covered = lane.estimate.covered.unwrap();
-    assert_eq!((covered.steps, covered.total_ns), (100, 2_800_000.0));
+    assert_eq!((covered.steps, covered.total_ns), (100, 2_600_000.0));
 
     // Two handles of one name are one kernel; a graph and the nameless are not.
     let rows: Vec<_> = (taken.kernels.iter())
-        .map(|it| (it.name.as_deref(), it.is_graph, it.total_ns, it.samples))
+        .map(|row| (row.name.as_deref(), row.kind, row.total_ns, row.samples))
         .collect();
     assert_eq!(
         rows,
         [
-            (Some("gemm"), false, 300_000, 200),
-            (Some("gemm"), true, 300_000, 100),
-            (None, false, 100_000, 100),
+            (Some("gemm"), RowKind::Kernel, 300_000, 200),
+            (Some("gemm"), RowKind::Graph, 300_000, 100),
+            (None, RowKind::Kernel, 100_000, 100),
         ]
     );
     let gemm = &taken.kernels[0].lanes[0];
@@ -123,33 +144,101 @@ fn it_holds_what_was_measured() {
 }
 
 #[test]
-fn the_floor_marks_short_kernels_and_counts_launches_the_gpu_waited_for() {
-    let telemetry = served(8, 1);
-    let taken = telemetry.snapshot();
-    assert!(taken.kernels.iter().all(|it| it.near_floor.is_none()));
-    assert_eq!(taken.lanes[LANE_DECODE].launch_bound, None);
-    telemetry.set_floor(Floor {
-        pair_ns: Some(400),
-        ..Floor::default()
-    });
-    let taken = telemetry.snapshot();
-    let near: Vec<_> = taken.kernels.iter().map(|it| it.near_floor).collect();
-    // Nobody named them: one row of 7 µs in four launches.
-    assert_eq!(near, [Some(false)]);
-    let bound = LaunchBound {
-        launches: 8,
-        gap_ns: 8 * 500,
-    };
-    assert_eq!(taken.lanes[LANE_DECODE].launch_bound, Some(bound));
-    telemetry.set_floor(Floor {
-        pair_ns: Some(600),
-        ..Floor::default()
-    });
-    let taken = telemetry.snapshot();
-    assert_eq!(taken.kernels[0].near_floor, Some(true));
+fn a_lanes_figures_are_those_of_its_armed_steps() {
+    let taken = served(400, 4).snapshot();
+    assert_eq!(taken.lanes[LANE_ADMIT].figures, None);
+    let figures = taken.lanes[LANE_DECODE].figures.unwrap();
+    assert_eq!((figures.steps, figures.time_ns), (100, 1_000_000));
+    assert_eq!((figures.busy_ns, figures.overlap_ns), (650_000, 50_000));
     assert_eq!(
-        taken.lanes[LANE_DECODE].launch_bound,
-        Some(LaunchBound::default())
+        (figures.lead_ns, figures.waited_ns, figures.tail_ns),
+        (100_000, 100_000, 150_000)
+    );
+    assert_eq!(figures.idle_ns(), 350_000);
+    assert_eq!((figures.waits, figures.outside_ns), (100, 0));
+    assert_eq!(taken.device, Some(figures), "it has one lane");
+    assert_eq!(taken.lanes[LANE_DECODE].incomplete, Incomplete::default());
+    assert_eq!(taken.losses, Default::default());
+}
+
+#[test]
+fn rows_tell_samples_that_found_their_stream_busy_from_others() {
+    let mut served = Served::new();
+    serve(&mut served, 3, 1);
+    let before = served.telemetry.snapshot().kernels[0].figures;
+    assert_eq!(
+        (before.busy_start_samples, before.idle_start_samples),
+        (0, 0),
+        "unknown while what an empty pair reads is"
+    );
+    assert_eq!((before.waits, before.waited_ns), (3, 3_000));
+    served.telemetry.set_floor(Floor {
+        pair_ns: Some(7_001),
+        ..Floor::default()
+    });
+    serve(&mut served, 5, 1);
+    // Nobody named them: one row.
+    let figures = served.telemetry.snapshot().kernels[0].figures;
+    // The second of the stream follows at once; before the last one it stood
+    // empty for 3,500 ns, just less than half of the floor; the first has none
+    // before it on its stream.
+    assert_eq!(figures.busy_start_samples, 2 * 5);
+    assert_eq!(figures.busy_start_ns, 5 * (2_000 + 1_000));
+    served.telemetry.set_floor(Floor {
+        pair_ns: Some(7_000),
+        ..Floor::default()
+    });
+    serve(&mut served, 1, 1);
+    let figures = served.telemetry.snapshot().kernels[0].figures;
+    assert_eq!(figures.busy_start_samples, 2 * 5 + 1);
+    assert_eq!(
+        (figures.idle_start_samples, figures.idle_start_ns),
+        (1, 1_000)
+    );
+}
+
+#[test]
+fn a_step_that_lost_a_span_is_incomplete() {
+    let mut served = Served::new();
+    serve(&mut served, 40, 1);
+    let step = served.telemetry.step_begin();
+    served.span(step, LANE, 0, SpanPoll::Ready(7_000));
+    served.span(step, kernel(1, 1), 0, SpanPoll::Failed);
+    served.close(step);
+    served.harvest();
+    let taken = served.telemetry.snapshot();
+    let lane = &taken.lanes[LANE_DECODE];
+    assert_eq!((lane.incomplete.steps, lane.incomplete.ns), (1, 7_000));
+    assert_eq!(lane.figures.unwrap().time_ns, 400_000);
+    assert_eq!(lane.gpu.sum_ns(), 407_000);
+    assert_eq!(taken.losses.incomplete_steps, 1);
+    // It is no sample, so something is left to chance.
+    let gemm = taken.kernels[0].lanes[0].estimate;
+    assert_eq!(gemm.steps, 40);
+    assert!(lane.estimate.armed_steps == 40 && lane.estimate.steps == 41);
+}
+
+#[test]
+fn a_step_without_places_keeps_its_sums() {
+    let mut served = Served::new();
+    serve(&mut served, 40, 1);
+    // Its anchor's table entry is another's: a track 64 later than an open one.
+    let held = served.telemetry.step_begin();
+    served.span(held, LANE, 0, SpanPoll::Ready(1));
+    let late = Step::armed(1_000, held.track().unwrap() + 64);
+    served.span(late, LANE, 0, SpanPoll::Ready(500));
+    served.span(late, LANE, 0, SpanPoll::Ready(500));
+    served.close(held);
+    served.harvest();
+    let taken = served.telemetry.snapshot();
+    let lane = &taken.lanes[LANE_DECODE];
+    assert_eq!(
+        (lane.incomplete.ns, taken.losses.unplaced_steps),
+        (1_000, 1)
+    );
+    assert_eq!(
+        lane.figures.unwrap().time_ns + lane.incomplete.ns,
+        lane.gpu.sum_ns()
     );
 }
 
@@ -202,7 +291,7 @@ fn two_processes_merge_to_what_one_would_have_seen() {
     assert_eq!(merged.lanes[LANE_DECODE].gpu, whole.lanes[LANE_DECODE].gpu);
     let totals = |taken: &Snapshot| -> Vec<_> {
         let kernels = taken.kernels.iter();
-        kernels.map(|it| (it.total_ns, it.samples)).collect()
+        kernels.map(|row| (row.total_ns, row.samples)).collect()
     };
     assert_eq!(totals(&merged), totals(&whole));
     let (ours, theirs) = (
@@ -231,14 +320,14 @@ fn errors_of_separate_processes_add_by_their_squares() {
     let telemetry = served(400, 4);
     let mut left = telemetry.snapshot();
     let mut right = left.clone();
-    let error = |taken: &mut Snapshot, total_ns: f64| {
+    let set = |taken: &mut Snapshot, total_ns: f64| {
         taken.kernels[0].lanes[0].estimate.error = Some(StandardError {
             total_ns,
             share: total_ns / 4e6,
         });
     };
-    error(&mut left, 30_000.0);
-    error(&mut right, 40_000.0);
+    set(&mut left, 30_000.0);
+    set(&mut right, 40_000.0);
     left.merge(&right).unwrap();
     let estimate = left.kernels[0].lanes[0].estimate;
     let error = estimate.error.unwrap();
@@ -257,8 +346,50 @@ fn another_version_is_refused_and_changes_nothing() {
     let before = taken.clone();
     let mut other = taken.clone();
     other.version += 1;
-    let theirs = other.version;
     let found = taken.merge(&other);
-    assert_eq!(found, Err(MergeError::Version { ours: 1, theirs }));
+    let (ours, theirs) = (SNAPSHOT_VERSION, SNAPSHOT_VERSION + 1);
+    assert_eq!(found, Err(MergeError::Version { ours, theirs }));
     assert_eq!(taken, before);
+}
+
+/// Written by the release whose snapshots were of version 1.
+const VERSION_1: &str = include_str!("data/snapshot-version-1.json");
+
+#[test]
+fn a_snapshot_of_version_1_is_read_and_what_it_does_not_tell_is_null() {
+    let mut read: Snapshot = serde_json::from_str(VERSION_1).unwrap();
+    assert_eq!(read.version, SNAPSHOT_VERSION);
+    assert_eq!((read.steps, read.armed_steps), (400, 100));
+    let lane = &read.lanes[LANE_DECODE];
+    assert_eq!((lane.gpu.sum_ns(), lane.gap.count()), (4_000_000, 400));
+    assert_eq!((lane.figures, read.device), (None, None));
+    let rows: Vec<_> = (read.kernels.iter())
+        .map(|row| (row.name.as_deref(), row.kind, row.total_ns))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            (Some("gemm"), RowKind::Kernel, 300_000),
+            (Some("gemm"), RowKind::Graph, 300_000),
+            (None, RowKind::Kernel, 100_000),
+        ]
+    );
+    assert_eq!(read.kernels[0].lanes[0].estimate.total_ns, 1_200_000.0);
+    assert_eq!(read.recorders[0].lane_ledger.landed, 800);
+    assert_eq!(read.recorders[0].oldest, []);
+    // It merges with one of today: figures are of those that tell them.
+    let today = served(40, 4).snapshot();
+    read.merge(&today).unwrap();
+    assert_eq!((read.steps, read.device), (440, today.device));
+}
+
+#[test]
+fn a_later_version_says_so_whatever_else_changed() {
+    let later = r#"{"version":7,"sources":"many","lanes":{"new":"shape"}}"#;
+    let error = serde_json::from_str::<Snapshot>(later).unwrap_err();
+    let told = error.to_string();
+    assert!(
+        told.contains("of version 7: this reader knows versions up to 2"),
+        "{told}"
+    );
 }

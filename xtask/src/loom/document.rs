@@ -29,6 +29,8 @@ fn page(files: &[File]) -> String {
     let states = text(files, SLOT).lines();
     let states = states.filter_map(|line| line.strip_prefix("//! |"));
     let states: String = states.map(|line| format!("|{line}\n")).collect();
+    // A link of rustdoc, and nothing but brackets here.
+    let states = states.replace("[`", "`").replace("`]", "`");
     let page = with_part(text(files, PATH), "states", &states);
     with_part(&page, "accesses", &accesses(files))
 }
@@ -86,9 +88,7 @@ fn problems(files: &[File]) -> Vec<String> {
         };
         found.push(format!("{place}: {problem}"));
     }
-    let of_mistakes = mistakes::ALL
-        .iter()
-        .filter(|mistake| unknown(mistake.model));
+    let of_mistakes = mistakes::all().filter(|mistake| unknown(mistake.model));
     found.extend(of_mistakes.map(|mistake| {
         format!(
             "mistake {}: there is no model {}",

@@ -123,24 +123,32 @@ fn variants(files: &[File]) -> Result<Vec<Variant>> {
             });
         }
     }
-    for mistake in mistakes::ALL {
+    let mut misfits = Vec::new();
+    for mistake in mistakes::all() {
         let mut changed: Vec<(String, String)> = Vec::new();
         for (file, function, from, to) in mistake.edits {
             let path = mistakes::path(file);
             let at = changed.iter().position(|(changed, _)| *changed == path);
             let before = at.map_or_else(|| text(&path).to_owned(), |at| changed.remove(at).1);
-            let after = source::edited(&before, function, from, to).map_err(|found| {
-                let (name, from) = (mistake.name, (*from).to_owned());
-                let place = format!("mistake {name}: {path}, function {function}");
-                Error::Edit { place, from, found }
-            })?;
-            changed.push((path, after));
+            match source::edited(&before, function, from, to) {
+                Ok(after) => changed.push((path, after)),
+                Err(found) => misfits.push(format!(
+                    "mistake {}: {path}: function {function} has `{from}` {found} times, not once",
+                    mistake.name
+                )),
+            }
         }
         variants.push(Variant {
             name: format!("mistake: {}", mistake.name),
             files: changed,
             model: Some(mistake.model.to_owned()),
         });
+    }
+    if !misfits.is_empty() {
+        let misfits = misfits.join("\n");
+        return Err(Error::Weaken(format!(
+            "{misfits}\nbring mistakes.rs up to date"
+        )));
     }
     Ok(variants)
 }
@@ -272,7 +280,7 @@ mod tests {
     fn a_variant_is_the_source_with_one_change() {
         let mut files = Tree::read(cargo::root()).expect("the tree").files;
         files.retain(|file| file.path.starts_with("crates/telemetry/"));
-        let variants = variants(&files).expect("the patches fit");
+        let variants = variants(&files).unwrap_or_else(|misfits| panic!("\n{misfits}"));
         assert!(variants.len() > 25, "only {}", variants.len());
         for variant in variants {
             for (path, text) in &variant.files {

@@ -6,7 +6,6 @@
 
 use super::options::Which;
 use metrale_gpu_sys::cuda::{Driver, DriverError, Status};
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// The folder that holds the simulated driver; `cargo xtask` names it.
@@ -61,51 +60,22 @@ pub(crate) enum NoDriver {
 /// The driver, loaded. Nothing of it is called but its version.
 pub(crate) fn choose(which: Which) -> Result<Driver, NoDriver> {
     match which {
-        Which::Cuda => real(Driver::system()?),
-        Which::Sim => simulated(std::env::var_os(SIM_DIR)),
-    }
-}
-
-fn real(driver: Driver) -> Result<Driver, NoDriver> {
-    if driver.is_simulated() {
-        return Err(NoDriver::Simulated(driver.origin().path().to_owned()));
-    }
-    Ok(driver)
-}
-
-fn simulated(folder: Option<OsString>) -> Result<Driver, NoDriver> {
-    let folder = folder.ok_or(NoDriver::NoSimDir)?;
-    let path = Path::new(&folder).join("libcuda.so.1");
-    // SAFETY: the caller names this file as the simulated driver.
-    let driver = unsafe { Driver::open(&path) }?;
-    if driver.is_simulated() {
-        Ok(driver)
-    } else {
-        Err(NoDriver::NotSimulated(path))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{NoDriver, real, simulated};
-    use metrale_gpu_sim::app::{DriverError, driver};
-    use std::sync::Arc;
-
-    #[test]
-    fn a_simulated_driver_is_refused_where_a_gpu_is_asked_for() {
-        let error = real(Arc::into_inner(driver().expect("complete")).expect("unshared"))
-            .expect_err("refused");
-        assert!(matches!(error, NoDriver::Simulated(_)));
-        assert!(error.to_string().contains("--driver sim"), "{error}");
-    }
-
-    #[test]
-    fn the_simulated_one_must_be_named_and_there() {
-        assert!(matches!(simulated(None), Err(NoDriver::NoSimDir)));
-        let nowhere = simulated(Some("/nowhere".into()));
-        let Err(NoDriver::Driver(DriverError::NoLibrary { asked, .. })) = nowhere else {
-            panic!("{nowhere:?}")
-        };
-        assert_eq!(asked, "/nowhere/libcuda.so.1");
+        Which::Cuda => {
+            let driver = Driver::system()?;
+            if driver.is_simulated() {
+                return Err(NoDriver::Simulated(driver.origin().path().to_owned()));
+            }
+            Ok(driver)
+        }
+        Which::Sim => {
+            let folder = std::env::var_os(SIM_DIR).ok_or(NoDriver::NoSimDir)?;
+            let path = Path::new(&folder).join("libcuda.so.1");
+            // SAFETY: the caller names this file as the simulated driver.
+            let driver = unsafe { Driver::open(&path) }?;
+            if !driver.is_simulated() {
+                return Err(NoDriver::NotSimulated(path));
+            }
+            Ok(driver)
+        }
     }
 }

@@ -113,12 +113,12 @@ pub(crate) fn step(
             Work::Eager { launches, ns } => {
                 let share = launches * (lane + 1) / LANES.len() - launches * lane / LANES.len();
                 for _ in 0..share {
-                    let _launch = guard.launch(gpu.spin.named());
+                    let _launch = guard.launch_guard(gpu.spin.named());
                     gpu.launch(gpu.spin, stream, ns)?;
                 }
             }
             Work::Graph(graph) if lane + 1 == LANES.len() => {
-                let _launch = guard.graph(name);
+                let _launch = guard.launch_guard(name);
                 gpu.launch_graph(graph, stream)?;
             }
             Work::Graph(_) => {}

@@ -6,7 +6,7 @@ use super::elapsed::place_ns;
 use super::error::InstallError;
 use super::events::{CudaEvents, destroy_all, make_all};
 use super::verdict::Verdict;
-use metrale_gpu_sys::cuda::{CUevent, CUstream, Driver};
+use metrale_gpu_sys::cuda::{CUevent, Driver};
 use metrale_telemetry::Step;
 use metrale_telemetry::kernel::{Anchor, Entered, FOLLOWED_STEPS, Place, StepId, StepTable};
 use std::sync::Arc;
@@ -73,15 +73,6 @@ impl Anchors {
         StepId::Track(track)
     }
 
-    /// Notes that a span of `step` was refused: what it would have timed is
-    /// missing from the step.
-    #[cold]
-    pub(super) fn miss(&self, step: Step) {
-        if let Some(track) = step.track() {
-            self.table.miss(track);
-        }
-    }
-
     fn event(&self, anchor: usize) -> Option<CUevent> {
         self.events.get(anchor).map(|event| *event as CUevent)
     }
@@ -92,8 +83,7 @@ impl Anchors {
         };
         // SAFETY: an event of ours, and the caller's live stream, which admits
         // a span: it does not capture.
-        let status = unsafe { (self.driver.api().event_record)(event, stream as CUstream) };
-        ops.note(status) == Verdict::Done
+        unsafe { ops.record_on(event, stream) }
     }
 
     /// A pass begins.

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The driver's elapsed time in whole nanoseconds.
 
+/// The longest span that is believed: an hour. A tick that wrapped reads as 584
+/// years, and few such times overflow a sum.
+pub(super) const LONGEST_SPAN_MS: f32 = 3.6e6;
+/// The longest gap that is believed: 30 days. A server may be idle for long.
+pub(super) const LONGEST_GAP_MS: f32 = 2.592e9;
+
 /// Whole nanoseconds of the driver's f32 milliseconds, rounded in f64; `None`
-/// for what is no duration.
-pub(super) fn nanoseconds(milliseconds: f32) -> Option<u64> {
-    let valid = milliseconds.is_finite() && milliseconds >= 0.0;
+/// for what is no duration, and for one that is longer than `longest_ms`.
+pub(super) fn nanoseconds(milliseconds: f32, longest_ms: f32) -> Option<u64> {
+    let valid = (0.0..=longest_ms).contains(&milliseconds);
     valid.then(|| (f64::from(milliseconds) * 1e6).round() as u64)
 }
 
@@ -22,7 +28,7 @@ pub(super) fn place_ns(milliseconds: f32) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{nanoseconds, place_ns};
+    use super::{LONGEST_GAP_MS, LONGEST_SPAN_MS, place_ns};
 
     #[test]
     fn a_place_has_a_sign_and_an_end() {
@@ -31,6 +37,10 @@ mod tests {
         for invalid in [f32::NAN, f32::INFINITY, f32::MAX, -4_000.1, 4_000.1, 1.8e13] {
             assert_eq!(place_ns(invalid), None, "{invalid}");
         }
+    }
+
+    fn nanoseconds(milliseconds: f32) -> Option<u64> {
+        super::nanoseconds(milliseconds, LONGEST_SPAN_MS)
     }
 
     #[test]
@@ -43,10 +53,15 @@ mod tests {
             f32::NAN,
             f32::INFINITY,
             f32::NEG_INFINITY,
+            f32::MAX,
+            LONGEST_SPAN_MS.next_up(),
             -f32::MIN_POSITIVE,
         ] {
             assert_eq!(nanoseconds(invalid), None, "{invalid}");
         }
+        assert_eq!(nanoseconds(LONGEST_SPAN_MS), Some(3_600_000_000_000));
+        let days = super::nanoseconds(LONGEST_GAP_MS, LONGEST_GAP_MS);
+        assert_eq!(days, Some(30 * 24 * 3_600_000_000_000));
     }
 
     #[test]

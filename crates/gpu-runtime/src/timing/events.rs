@@ -176,6 +176,20 @@ impl CudaEvents {
         }
     }
 
+    /// Records an event; whether it is recorded.
+    ///
+    /// # Safety
+    /// An event of the recorder, and a live stream that does not capture.
+    #[inline]
+    pub(super) unsafe fn record_on(&self, event: CUevent, stream: u64) -> bool {
+        // SAFETY: promised by the caller.
+        let status = unsafe { (self.api().event_record)(event, stream as CUstream) };
+        if status == Status::ERROR_INVALID_HANDLE {
+            self.look_at_context();
+        }
+        self.note(status) == Verdict::Done
+    }
+
     /// The driver does not know a handle: the stream's, or those of our events,
     /// if the context went under them. Then no other is tried.
     #[cold]
@@ -217,11 +231,7 @@ impl EventOps for CudaEvents {
         };
         // SAFETY: an event of this pool, and the caller's live stream, which
         // does not capture.
-        let status = unsafe { (self.api().event_record)(event, stream as CUstream) };
-        if status == Status::ERROR_INVALID_HANDLE {
-            self.look_at_context();
-        }
-        self.note(status) == Verdict::Done
+        unsafe { self.record_on(event, stream) }
     }
 
     fn poll(&self, slot: usize) -> SpanPoll {
@@ -293,10 +303,7 @@ pub(super) unsafe fn make_all(driver: &Driver, count: usize) -> Result<Vec<usize
 ///
 /// # Safety
 /// They are live events of a context that is current, and nobody uses them.
-pub(super) unsafe fn destroy_all(
-    driver: &Driver,
-    mut events: impl Iterator<Item = usize>,
-) -> bool {
+pub(super) unsafe fn destroy_all(driver: &Driver, mut events: impl Iterator<Item = usize>) -> bool {
     events.all(|event| {
         let status = unless_exiting(|| {
             // SAFETY: promised by the caller.

@@ -5,9 +5,9 @@
 //! Guards stay on their thread. A span that changes threads is a token, by the
 //! rings or by the functions of an installed recorder.
 
-use super::handles::{GraphRef, KernelRef, StreamRef};
+use super::handles::{KernelRef, StreamRef};
 use super::ranges::OpenRange;
-use super::recorder::{KERNEL, Shared};
+use super::shared::{KERNEL, Shared};
 use metrale_telemetry::Step;
 use metrale_telemetry::kernel::{SpanKey, SpanToken};
 use std::cell::Cell;
@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 /// Makes a guard `!Send`.
 type NotSend = PhantomData<*const ()>;
 
-/// A serving step. From level `Basic` on its wall time is measured, by two
+/// A serving step: a span is of it that begins before the guard goes. From level `Basic` on its wall time is measured, by two
 /// reads of the telemetry's clock, and counted when the guard goes, unless the
 /// level is `Off` then.
 ///
@@ -45,7 +45,7 @@ impl<'r> StepGuard<'r> {
         }
     }
 
-    /// Whether all of the step's kernels are timed.
+    /// Whether all of the step's launches are timed, and laid out in time.
     #[must_use]
     pub fn is_armed(&self) -> bool {
         self.step.is_armed()
@@ -65,7 +65,9 @@ impl<'r> StepGuard<'r> {
 
     /// Begins a lane, by its index in
     /// [`LANES`](metrale_telemetry::kernel::LANES), on `stream`. Its span runs
-    /// until the guard goes.
+    /// until the guard goes. A lane that is not there is refused, and so is each
+    /// launch in it that would be timed: both are counted in
+    /// [`Ledger::refused`](metrale_telemetry::kernel::Ledger).
     pub fn lane<'a>(&'a self, lane: usize, stream: impl Into<StreamRef<'a>>) -> LaneGuard<'a> {
         let stream = stream.into();
         let range = OpenRange::lane(self.step, lane);
@@ -125,33 +127,60 @@ pub struct LaneGuard<'a> {
 }
 
 impl<'a> LaneGuard<'a> {
-    /// Whether all of the lane's kernels are timed.
+    /// Whether all of the lane's launches are timed, and laid out in time.
     #[must_use]
     pub fn is_armed(&self) -> bool {
         self.step.is_armed()
     }
 
-    /// Begins a launch of `kernel` on the lane's stream. On a step that is not
-    /// armed it is only counted, without an atomic write; under
-    /// [`Sampling::Spread`](metrale_telemetry::Sampling) it takes a number, and
-    /// one in N is timed.
+    /// Launches a kernel or a graph on the lane's stream, by `launch`, and gives
+    /// back what that returned. A launch that failed, or panicked, is not
+    /// counted and leaves no sample.
+    ///
+    /// On a step that is not armed the launch is only counted, without an
+    /// atomic write; under [`Sampling::Spread`](metrale_telemetry::Sampling) it
+    /// takes a number, and one in N is timed. A graph is a row of its own, as
+    /// kernels inside it have none.
     ///
     /// At the first armed launch of a loaded function its name is asked of the
     /// driver and copied; from then on an armed launch costs one look-up
     /// without a lock.
-    pub fn launch<'f>(&self, kernel: impl Into<KernelRef<'f>>) -> LaunchGuard<'_> {
-        self.begin(kernel.into(), self.stream)
-    }
-
-    /// Begins a launch of a whole graph on the lane's stream: a row of its own,
-    /// as kernels inside a graph have none. On a step that is not armed it is
-    /// only counted.
-    pub fn graph(&self, graph: GraphRef) -> LaunchGuard<'_> {
-        self.begin(graph.into(), self.stream)
+    ///
+    /// # Errors
+    /// Those of `launch`.
+    #[inline]
+    pub fn launch<'f, T, E>(
+        &self,
+        kernel: impl Into<KernelRef<'f>>,
+        launch: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.launch_guard(kernel).run(launch)
     }
 
     /// As [`launch`](Self::launch), on another stream.
-    pub fn launch_on<'b, 'f>(
+    ///
+    /// # Errors
+    /// Those of `launch`.
+    #[inline]
+    pub fn launch_on<'f, 's, T, E>(
+        &self,
+        kernel: impl Into<KernelRef<'f>>,
+        stream: impl Into<StreamRef<'s>>,
+        launch: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.begin(kernel.into(), stream.into()).run(launch)
+    }
+
+    /// As [`launch`](Self::launch), from now until the guard goes. A launch that
+    /// fails is to be [cancelled](LaunchGuard::cancel).
+    #[inline]
+    pub fn launch_guard<'f>(&self, kernel: impl Into<KernelRef<'f>>) -> LaunchGuard<'_> {
+        self.begin(kernel.into(), self.stream)
+    }
+
+    /// As [`launch_guard`](Self::launch_guard), on another stream.
+    #[inline]
+    pub fn launch_guard_on<'b, 'f>(
         &'b self,
         kernel: impl Into<KernelRef<'f>>,
         stream: impl Into<StreamRef<'b>>,
@@ -167,7 +196,8 @@ impl<'a> LaneGuard<'a> {
             &self.launches
         };
         count.set(count.get() + 1);
-        let is_timed = self.step.is_armed() || (self.spread && self.shared.telemetry.sample_launch());
+        let is_timed =
+            self.step.is_armed() || (self.spread && self.shared.telemetry.sample_launch());
         let token = if is_timed {
             self.shared
                 .begin_launch(kernel, self.step, self.lane, stream)
@@ -179,6 +209,7 @@ impl<'a> LaneGuard<'a> {
             count,
             stream,
             token,
+            failed: false,
             not_send: PhantomData,
         }
     }
@@ -213,6 +244,8 @@ pub struct LaunchGuard<'a> {
     count: &'a Cell<u64>,
     stream: StreamRef<'a>,
     token: Option<SpanToken>,
+    /// When it goes, nothing was launched.
+    failed: bool,
     not_send: NotSend,
 }
 
@@ -225,18 +258,29 @@ impl LaunchGuard<'_> {
 
     /// Gives the span up: the launch failed, and is not counted.
     pub fn cancel(mut self) {
-        self.count.set(self.count.get() - 1);
-        if let Some(token) = self.token.take() {
-            self.shared.cancel(KERNEL, token);
-        }
+        self.failed = true;
+    }
+
+    #[inline]
+    fn run<T, E>(mut self, launch: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        // Also where it panics.
+        self.failed = true;
+        let launched = launch();
+        self.failed = launched.is_err();
+        launched
     }
 }
 
 impl Drop for LaunchGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(token) = self.token {
-            self.shared.end(KERNEL, token, self.stream);
+        if self.failed {
+            self.count.set(self.count.get() - 1);
+        }
+        match self.token {
+            None => {}
+            Some(token) if self.failed => self.shared.cancel(KERNEL, token),
+            Some(token) => self.shared.end(KERNEL, token, self.stream),
         }
     }
 }

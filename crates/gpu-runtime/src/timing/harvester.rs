@@ -3,7 +3,7 @@
 //! a poll can block inside the driver.
 
 use super::polls::this_thread_is_own;
-use super::recorder::Shared;
+use super::shared::Shared;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;

@@ -25,11 +25,18 @@ pub struct Health {
     pub harvests_skipped: u64,
     /// The least time between two harvests now; zero at the full rate.
     pub harvest_interval: Duration,
-    /// Times that were negative, infinite or not a number: failed spans, and
-    /// gaps left out.
+    /// Times that were negative, infinite, not a number, or longer than an hour
+    /// (30 days of a gap): failed spans, and gaps left out.
     pub invalid_times: u64,
     /// Names of kernels and graphs that found no room, or were too long.
     pub names_lost: u64,
+    /// How long the oldest span of both rings waits that was begun and not
+    /// ended, since a harvest first saw it; `None` where none waits.
+    pub oldest_open: Option<Duration>,
+    /// The same of those that were ended and did not land: work that never
+    /// ends, or a call into the driver that does not come back. It grows while a
+    /// harvest hangs.
+    pub oldest_closed: Option<Duration>,
 }
 
 impl From<Health> for RecorderHealth {
@@ -76,7 +83,12 @@ impl Watch {
     /// Whether no driver call may be made: quarantined, closed, a child, or at
     /// exit.
     pub(super) fn is_silent(&self) -> bool {
-        self.is_quarantined() || self.closed.load(Ordering::Relaxed) || self.is_over()
+        self.is_quarantined() || self.is_ended()
+    }
+
+    /// Whether nobody waits for its spans: closed, a child, or at exit.
+    pub(super) fn is_ended(&self) -> bool {
+        self.closed.load(Ordering::Relaxed) || self.is_over()
     }
 
     pub(super) fn is_quarantined(&self) -> bool {
@@ -112,6 +124,7 @@ impl Watch {
         process::busy(self.born)
     }
 
+    /// Without the ages of spans.
     pub(super) fn health(&self, names_lost: u64) -> Health {
         Health {
             quarantined: self.cause(),
@@ -122,6 +135,8 @@ impl Watch {
             harvest_interval: Duration::from_nanos(self.pace.interval_ns()),
             invalid_times: self.invalid_times.get(),
             names_lost,
+            oldest_open: None,
+            oldest_closed: None,
         }
     }
 }

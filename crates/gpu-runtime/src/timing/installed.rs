@@ -20,6 +20,9 @@ struct Installed {
     open: [AtomicU64; LANES.len()],
     /// The lane begun last; `NO_LANE` before the first.
     lane: AtomicUsize,
+    /// The lane that launches are in: as `lane`, or one that does not exist,
+    /// which is no part of the order of a step.
+    launches_in: AtomicUsize,
     /// The step, as [`Step::to_words`] has it.
     step: [AtomicU64; 2],
     /// Host time of each lane's begin, while it is open, of the step's begin
@@ -53,6 +56,7 @@ pub fn install(recorder: Recorder) -> Result<(), AlreadyInstalled> {
         recorder,
         open: [const { AtomicU64::new(0) }; LANES.len()],
         lane: AtomicUsize::new(NO_LANE),
+        launches_in: AtomicUsize::new(NO_LANE),
         step: Step::UNMEASURED.to_words().map(AtomicU64::new),
         lane_began_ns: [const { AtomicU64::new(NEVER) }; LANES.len()],
         step_began_ns: AtomicU64::new(NEVER),
@@ -61,7 +65,7 @@ pub fn install(recorder: Recorder) -> Result<(), AlreadyInstalled> {
     INSTALLED
         .set(installed)
         .map_err(|rejected| AlreadyInstalled {
-            label: self::installed().map_or_else(String::new, |it| it.label().to_owned()),
+            label: self::installed().map_or_else(String::new, |known| known.label().to_owned()),
             rejected: Box::new(rejected.recorder),
         })
 }
@@ -106,6 +110,7 @@ impl Installed {
             // there is one, begins a new step.
             self.step_began_ns.store(NEVER, Ordering::Relaxed);
             self.lane.store(NO_LANE, Ordering::Relaxed);
+            self.launches_in.store(NO_LANE, Ordering::Relaxed);
             return;
         }
         let telemetry = self.recorder.telemetry();
@@ -123,7 +128,8 @@ impl Installed {
 }
 
 /// Begins a lane on `stream`. A lane that is still open is given up first, but
-/// not at level `Off`, where nothing happens.
+/// not at level `Off`, where nothing happens. A lane outside [`LANES`] is refused
+/// ([`Ledger::refused`](metrale_telemetry::kernel::Ledger)) and begins no step.
 pub fn lane_begin<'a>(lane: usize, stream: impl Into<StreamRef<'a>>) {
     let Some(installed) = INSTALLED.get() else {
         return;
@@ -131,6 +137,7 @@ pub fn lane_begin<'a>(lane: usize, stream: impl Into<StreamRef<'a>>) {
     if installed.recorder.shared.is_off() {
         return;
     }
+    installed.launches_in.store(lane, Ordering::Relaxed);
     let (Some(open), Some(began)) = (installed.open.get(lane), installed.lane_began_ns.get(lane))
     else {
         // Refused, and counted, as by any other way to begin a lane.
@@ -178,7 +185,9 @@ pub fn lane_end<'a>(lane: usize, stream: impl Into<StreamRef<'a>>) {
 }
 
 /// Begins a launch of a kernel or a graph on `stream`, in the lane begun last.
-/// `None` where the step is not armed, or no span can be had.
+/// `None` where the step is not armed, or no span can be had: one that would be
+/// timed in a lane outside [`LANES`] is refused
+/// ([`Ledger::refused`](metrale_telemetry::kernel::Ledger)).
 pub fn launch_begin<'a, 'f>(
     kernel: impl Into<KernelRef<'f>>,
     stream: impl Into<StreamRef<'a>>,
@@ -187,7 +196,7 @@ pub fn launch_begin<'a, 'f>(
     if installed.recorder.shared.is_off() {
         return None;
     }
-    let lane = installed.lane.load(Ordering::Relaxed);
+    let lane = installed.launches_in.load(Ordering::Relaxed);
     installed
         .recorder
         .begin_launch(installed.step(), lane, kernel, stream)

@@ -28,6 +28,7 @@ mod polls;
 mod process;
 mod ranges;
 mod recorder;
+mod shared;
 mod source;
 mod verdict;
 

@@ -7,9 +7,11 @@ use super::events::CudaEvents;
 use super::handles::{FuncRef, GraphRef, KernelRef, StreamRef};
 use super::names::{Known, Name};
 use super::process::unless_exiting;
-use super::recorder::{Recorder, Shared};
+use super::recorder::Recorder;
+use super::shared::Shared;
 use super::verdict::Verdict;
 use metrale_gpu_sys::cuda::{CAPTURE_MODE_RELAXED, CUfunction, Status};
+use metrale_telemetry::Step;
 use metrale_telemetry::kernel::EventOps;
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -87,7 +89,12 @@ impl Shared {
     /// The row of a kernel that was not met before. The driver is asked for its
     /// name only where a span could begin: not beside a capture on its stream.
     #[cold]
-    pub(super) fn meet(&self, kernel: KernelRef<'_>, stream: StreamRef<'_>) -> Option<u64> {
+    pub(super) fn meet(
+        &self,
+        kernel: KernelRef<'_>,
+        step: Step,
+        stream: StreamRef<'_>,
+    ) -> Option<u64> {
         let func = kernel.handle();
         if !kernel.is_loaded() {
             return Some(self.names.meet(func, Known::Nothing));
@@ -95,7 +102,7 @@ impl Shared {
         let ops = self.kernels.ops();
         let _entry = Entry::of(stream, ops);
         if !ops.admits(stream.handle_in(self.context)) {
-            self.kernels.refuse();
+            self.refuse(&self.kernels, step);
             return None;
         }
         // SAFETY: whoever made the reference says that the function is loaded.

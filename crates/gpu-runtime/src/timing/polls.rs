@@ -4,14 +4,14 @@
 //! 1. They are made in the relaxed mode, which the thread had not before and
 //!    has not after.
 //! 2. Each is timed, and so are the calls around them. On a thread of the
-//!    application they have a budget: once it is over no span is asked about,
+//!    application they have a budget: once it is over no other span is asked about,
 //!    and the next pass begins with the span that was left out first. The
 //!    recorder's own thread has none: it holds up nobody, and the pace bounds it.
 //! 3. Once the driver refused one, or several took very long, there is none.
 //! 4. Where one was refused because the thread has no current context (201),
 //!    later passes make the recorder's current, for as long as they last.
 
-use super::elapsed::nanoseconds;
+use super::elapsed::{LONGEST_GAP_MS, LONGEST_SPAN_MS, nanoseconds};
 use super::events::CudaEvents;
 use super::process::unless_exiting;
 use super::verdict::{Verdict, verdict};
@@ -188,7 +188,7 @@ impl CudaEvents {
             let _ = self.unread(status);
             return None;
         }
-        let gap = nanoseconds(milliseconds);
+        let gap = nanoseconds(milliseconds, LONGEST_GAP_MS);
         if gap.is_none() {
             self.watch.invalid_times.add(1);
         }
@@ -265,7 +265,7 @@ impl CudaEvents {
         if self.note(status) != Verdict::Done {
             return self.unread(status);
         }
-        match nanoseconds(milliseconds) {
+        match nanoseconds(milliseconds, LONGEST_SPAN_MS) {
             Some(ns) => SpanPoll::Ready(ns),
             None => {
                 self.watch.invalid_times.add(1);

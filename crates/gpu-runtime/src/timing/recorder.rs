@@ -1,66 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The recorder: two rings over one context, and who harvests them.
 
-use super::anchors::Anchors;
 use super::config::RecorderConfig;
-use super::entry::Entry;
 use super::error::InstallError;
-use super::events::CudaEvents;
-use super::gpu::Gpu;
 use super::guards::StepGuard;
 use super::handles::{KernelRef, StreamRef};
 use super::harvester::Harvester;
-use super::health::{Health, Watch};
-use super::labels::kernel_label;
-use super::making::{Making, OVER, context_id, pop, push};
-use super::names::Names;
-use super::process;
-use super::verdict::{Verdict, verdict};
+use super::health::Health;
+use super::making::{Making, context_id, pop, push};
+use super::shared::{KERNEL, LANE, Shared};
 use metrale_gpu_sys::cuda::Driver;
-use metrale_telemetry::kernel::{
-    EventOps, Fold, LANES, Ledger, NotBegun, NotEnded, SpanKey, SpanRing, SpanTag, SpanToken, StepId,
-};
-use metrale_telemetry::snapshot::Source;
-use metrale_telemetry::{Level, Step, Telemetry};
+use metrale_telemetry::kernel::{Ledger, SpanToken};
+use metrale_telemetry::snapshot::{OldestSpanSnapshot, Source};
+use metrale_telemetry::{Step, Telemetry};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
-
-/// Any key of a ring names that ring.
-const LANE: SpanKey = SpanKey::Lane(0);
-pub(super) const KERNEL: SpanKey = SpanKey::Kernel(0);
-
-/// What the recorder and its harvest thread share.
-pub(super) struct Shared {
-    pub(super) telemetry: &'static Telemetry,
-    pub(super) driver: Arc<Driver>,
-    pub(super) context: u64,
-    /// Tells the context from a later one with the same handle, where the
-    /// driver can.
-    pub(super) context_id: Option<u64>,
-    pub(super) watch: Arc<Watch>,
-    pub(super) anchors: Arc<Anchors>,
-    pub(super) fold: Mutex<Fold>,
-    pub(super) lanes: SpanRing<CudaEvents>,
-    pub(super) kernels: SpanRing<CudaEvents>,
-    pub(super) names: Names,
-    pub(super) label: String,
-    pub(super) gpu: Gpu,
-    /// Keeps the context of a cudarc recorder alive.
-    #[cfg(feature = "cudarc")]
-    pub(super) owner: Option<Arc<cudarc::driver::CudaContext>>,
-}
-
-/// The last owner of a context calls the driver.
-#[cfg(feature = "cudarc")]
-impl Drop for Shared {
-    fn drop(&mut self) {
-        let owner = self.owner.take();
-        match self.watch.busy() {
-            Some(_busy) => drop(owner),
-            None => std::mem::forget(owner),
-        }
-    }
-}
+use std::sync::Arc;
 
 /// Times lanes and kernels of one context. See the crate's page for what it
 /// promises its host.
@@ -80,7 +34,7 @@ impl Recorder {
         telemetry: &'static Telemetry,
         config: RecorderConfig,
     ) -> Result<Self, InstallError> {
-        let busy = process::busy_now().ok_or(OVER)?;
+        let busy = super::process::busy_now().ok_or(super::making::OVER)?;
         let driver = Arc::new(Driver::system()?);
         drop(busy);
         let mut making = Making::new(driver, context.cu_ctx() as u64, telemetry, config)?;
@@ -116,7 +70,9 @@ impl Recorder {
 
     /// Begins a lane of `step` as a token, for a span that another thread ends
     /// or that no scope encloses. `None`: nothing is timed. The host's wall time
-    /// of such a lane is not measured.
+    /// of such a lane is not measured. A lane outside
+    /// [`LANES`](metrale_telemetry::kernel::LANES) is refused, and counted in
+    /// [`Ledger::refused`].
     pub fn begin_lane<'a>(
         &self,
         step: Step,
@@ -137,10 +93,12 @@ impl Recorder {
     }
 
     /// Begins a launch of a kernel or a graph in a lane of `step` as a token.
-    /// `None`: neither the step is armed nor the launch chosen by itself, or no span can be had. See
-    /// [`LaneGuard::launch`](super::LaneGuard::launch) for what it costs. From
-    /// level `Basic` on the launch is counted at once, also where it fails
-    /// later: one read-modify-write.
+    /// `None`: neither the step is armed nor the launch chosen by itself, or no
+    /// span can be had; one that would be timed in a lane outside
+    /// [`LANES`](metrale_telemetry::kernel::LANES) is refused
+    /// ([`Ledger::refused`]). See [`LaneGuard::launch`](super::LaneGuard::launch)
+    /// for what it costs. From level `Basic` on the launch is counted at once,
+    /// also where it fails later: one read-modify-write.
     pub fn begin_launch<'a, 'f>(
         &self,
         step: Step,
@@ -175,20 +133,25 @@ impl Recorder {
     }
 
     /// Ends a step that has no guard: spans that begin in it from here on are
-    /// none of it. An armed step is laid out in time once it is over, at the
-    /// latest when four later ones were begun.
+    /// timed, and are none of it. A harvest lays an armed step out in time once
+    /// it was ended and its spans have landed. One that nobody ends counts as
+    /// ended when four later armed ones were begun. Several recorders of one step
+    /// end it each.
     pub fn end_step(&self, step: Step) {
         self.shared.end_step(step);
     }
 
-    /// Lands what the GPU has finished, and returns how many spans that were.
-    /// It never waits for the GPU, but a poll may block inside the driver; it polls
-    /// for [`RecorderConfig::harvest_budget`] at most. Where
-    /// polls are slow or refused, some calls poll nothing and return 0
+    /// Lands what the GPU has finished, and returns how many spans that were;
+    /// armed steps that are over are laid out in time. It never waits for the
+    /// GPU, but a poll may block inside the driver; on a thread of the
+    /// application it polls for [`RecorderConfig::harvest_budget`]. A span waits
+    /// too while the GPU has not reached its step's first one. Where polls are slow
+    /// or refused, some calls poll nothing and return 0
     /// ([`Health::harvests_skipped`]); so does every one at level `Off` once no
-    /// span is in flight, and it is no pass then. Once a second, while metrics are
-    /// exported, it also looks through the kernels for those that get series of
-    /// their own: 14 µs for 113 kernels, 0.3 ms for 512.
+    /// span is in flight and each step that ended is laid out, and it is no pass
+    /// then. Once a second, while metrics are exported, it also looks through the
+    /// kernels for those that get series of their own: 14 µs for 113 kernels,
+    /// 0.3 ms for 512.
     pub fn harvest(&self) -> usize {
         self.shared.harvest()
     }
@@ -226,10 +189,19 @@ impl Recorder {
         self.shared.gpu.name.as_deref()
     }
 
-    /// Whether the recorder may call the driver, and what it met there.
+    /// Whether the recorder may call the driver, and what it met there. It looks
+    /// at every slot, and waits for no harvest.
     #[must_use]
     pub fn health(&self) -> Health {
-        self.shared.watch.health(self.shared.names.lost())
+        self.shared.health()
+    }
+
+    /// The spans that wait longest: of each ring the open and the closed one that
+    /// were begun first, with their names. It looks at every slot, and waits for
+    /// no harvest.
+    #[must_use]
+    pub fn oldest_spans(&self) -> Vec<OldestSpanSnapshot> {
+        self.shared.oldest_spans()
     }
 
     /// What became of the lane spans.
@@ -264,11 +236,12 @@ impl Recorder {
         if shared.context_id.is_some() && id == Ok(shared.context_id) {
             // SAFETY: as for the pools, below.
             let go_on = unsafe { shared.anchors.destroy() };
-            let _ = go_on && [&shared.lanes, &shared.kernels].into_iter().all(|ring| {
-                // SAFETY: the context was just made current; guards borrow the
-                // recorder, and its thread has ended: nobody uses the pool.
-                unsafe { ring.ops().destroy() }
-            });
+            let _ = go_on
+                && [&shared.lanes, &shared.kernels].into_iter().all(|ring| {
+                    // SAFETY: the context was just made current; guards borrow the
+                    // recorder, and its thread has ended: nobody uses the pool.
+                    unsafe { ring.ops().destroy() }
+                });
         }
         let _ = pop(&shared.driver);
     }
@@ -296,201 +269,6 @@ impl Drop for Recorder {
     /// Stops the harvest thread and leaks the events: destroying can block.
     fn drop(&mut self) {
         let _ = self.stop();
-    }
-}
-
-impl Shared {
-    pub(super) fn harvest(&self) -> usize {
-        if self.is_off() && self.lanes.is_idle() && self.kernels.is_idle() {
-            return 0;
-        }
-        // A child makes no call and takes no lock, nor does a process that exits.
-        let Some(_busy) = self.watch.busy() else {
-            return 0;
-        };
-        let round = self.watch.pace.begin_round();
-        // A silent recorder polls nothing: it gives up what is left, at once.
-        if round.is_none() && !self.watch.is_silent() {
-            return 0;
-        }
-        let landed = self.pass();
-        if let Some(round) = round {
-            self.watch.pace.end_round(&round);
-        }
-        let name_of = |row| self.names.of_row(row).map(|name| name.text);
-        self.telemetry.promote_kernels(name_of, kernel_label);
-        landed
-    }
-
-    fn pass(&self) -> usize {
-        // Another harvest of this recorder is on its way.
-        let Some(mut fold) = try_lock(&self.fold) else {
-            return 0;
-        };
-        let mut folding = fold.harvest(&self.anchors.table, self.telemetry.instruments());
-        let lanes = folding.pass(&self.lanes);
-        let kernels = folding.pass(&self.kernels);
-        let floor = self.telemetry.floor();
-        folding.finish(self.telemetry.newest_track(), floor.pair_ns);
-        lanes + kernels
-    }
-
-    /// Folds the steps that still wait, as incomplete: the recorder is over.
-    fn give_up_steps(&self) {
-        if let Some(mut fold) = try_lock(&self.fold) {
-            let folding = fold.harvest(&self.anchors.table, self.telemetry.instruments());
-            folding.give_up();
-        }
-    }
-
-    pub(super) fn end_step(&self, step: Step) {
-        if let Some(track) = step.track() {
-            self.anchors.table.close(track);
-        }
-    }
-
-    /// Whether nothing is to be measured.
-    #[inline]
-    pub(super) fn is_off(&self) -> bool {
-        self.telemetry.level() == Level::Off
-    }
-
-    /// Host nanoseconds since `began_ns`, if there was a begin and the level is
-    /// not `Off` now.
-    #[inline]
-    pub(super) fn since(&self, began_ns: Option<u64>) -> Option<u64> {
-        let began_ns = began_ns.filter(|_| !self.is_off())?;
-        Some(self.telemetry.now_ns().saturating_sub(began_ns))
-    }
-
-    /// Makes the context current on a thread of our own, for good.
-    pub(super) fn enter_context(&self) {
-        if self.watch.is_silent() {
-            return;
-        }
-        // Where it fails for another reason, the calls that mind say so.
-        if let Err(status) = push(&self.driver, self.context)
-            && verdict(status) == Verdict::Quarantine
-        {
-            self.watch.quarantine(status);
-        }
-    }
-
-    #[inline]
-    pub(super) fn begin_lane(
-        &self,
-        step: Step,
-        lane: usize,
-        stream: StreamRef<'_>,
-    ) -> Option<SpanToken> {
-        if self.telemetry.level() != Level::Kernel {
-            return None;
-        }
-        if lane >= LANES.len() {
-            self.lanes.refuse();
-            return None;
-        }
-        self.begin(SpanKey::Lane(lane), step, lane, stream)
-    }
-
-    /// Begins a launch that was chosen to be timed.
-    pub(super) fn begin_launch(
-        &self,
-        kernel: KernelRef<'_>,
-        step: Step,
-        lane: usize,
-        stream: StreamRef<'_>,
-    ) -> Option<SpanToken> {
-        if self.telemetry.level() != Level::Kernel {
-            return None;
-        }
-        self.telemetry.count_sampled_launch();
-        if lane >= LANES.len() {
-            self.kernels.refuse();
-            return None;
-        }
-        let row = match self.names.row(kernel) {
-            Some(row) => row,
-            None => self.meet(kernel, stream)?,
-        };
-        self.begin(SpanKey::Kernel(row), step, lane, stream)
-    }
-
-    /// Apart from its callers, which below level `Kernel` are one load.
-    #[inline(never)]
-    fn begin(
-        &self,
-        key: SpanKey,
-        step: Step,
-        lane: usize,
-        stream: StreamRef<'_>,
-    ) -> Option<SpanToken> {
-        let ring = self.ring(key);
-        let _entry = Entry::of(stream, ring.ops());
-        let stream = stream.handle_in(self.context);
-        let tag = |id| SpanTag {
-            lane: Some(lane),
-            armed: step.is_armed(),
-            step: id,
-        };
-        let begun = if step.track().is_none() {
-            ring.begin_tagged(key, tag(step.id()), stream)
-        } else if ring.ops().admits(stream) {
-            let id = self.anchors.enter(step, ring.ops(), stream);
-            let begun = ring.begin_admitted(key, tag(id), stream);
-            if begun.is_err() {
-                self.lose(id);
-            }
-            begun
-        } else {
-            ring.refuse();
-            self.anchors.miss(step);
-            Err(NotBegun::Refused)
-        };
-        begun
-            .inspect_err(|why| self.telemetry.instruments().count_not_begun(*why))
-            .ok()
-    }
-
-    pub(super) fn end(&self, key: SpanKey, token: SpanToken, stream: StreamRef<'_>) {
-        let ring = self.ring(key);
-        let _entry = Entry::of(stream, ring.ops());
-        let stream = stream.handle_in(self.context);
-        if let Err(NotEnded::Failed(tag)) = ring.end_span(token, stream) {
-            self.telemetry.instruments().span_failures.add(1);
-            self.lose(tag.step);
-        }
-    }
-
-    pub(super) fn cancel(&self, key: SpanKey, token: SpanToken) {
-        if let Some(tag) = self.ring(key).cancel(token)
-            && let StepId::Track(track) = tag.step
-        {
-            self.anchors.table.withdraw(track);
-        }
-    }
-
-    #[cold]
-    fn lose(&self, step: StepId) {
-        if let StepId::Track(track) = step {
-            self.anchors.table.lose(track);
-        }
-    }
-
-    fn ring(&self, key: SpanKey) -> &SpanRing<CudaEvents> {
-        match key {
-            SpanKey::Lane(_) => &self.lanes,
-            SpanKey::Kernel(_) => &self.kernels,
-        }
-    }
-}
-
-/// A lock whose holder left its data usable at each step, if nobody has it.
-fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    match mutex.try_lock() {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
     }
 }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a recorder adds to the snapshots of its telemetry.
 
-use super::recorder::Shared;
-use metrale_telemetry::kernel::{LANES, OldestSpans, SpanKey};
+use super::health::Health;
+use super::shared::Shared;
+use metrale_telemetry::kernel::{LANES, OldestSpan, OldestSpans, SpanKey};
 use metrale_telemetry::snapshot::{
     KernelName, OldestSpanSnapshot, RecorderSnapshot, RowKind, Source,
 };
+use std::time::Duration;
 
 impl Source for Shared {
     fn recorder(&self) -> RecorderSnapshot {
@@ -15,7 +17,7 @@ impl Source for Shared {
         snapshot.lane_ledger = self.lanes.ledger();
         snapshot.kernel_ledger = self.kernels.ledger();
         snapshot.health = self.watch.health(self.names.lost()).into();
-        snapshot.oldest = self.oldest();
+        snapshot.oldest = self.oldest_spans();
         snapshot
     }
 
@@ -33,11 +35,31 @@ impl Source for Shared {
 }
 
 impl Shared {
-    fn oldest(&self) -> Vec<OldestSpanSnapshot> {
+    /// Of the lanes' ring and of the kernels' ring. None of a recorder that is
+    /// closed; nor in a forked child, where nobody lets go of what another thread
+    /// of the parent held.
+    fn oldest(&self) -> Option<[OldestSpans; 2]> {
+        if self.watch.is_ended() {
+            return None;
+        }
         let now_ns = self.watch.pace.now();
+        Some([&self.lanes, &self.kernels].map(|ring| ring.oldest(now_ns)))
+    }
+
+    pub(super) fn health(&self) -> Health {
+        let mut health = self.watch.health(self.names.lost());
+        let age = |span: Option<OldestSpan>| span?.age_ns.map(Duration::from_nanos);
+        for OldestSpans { open, closed } in self.oldest().into_iter().flatten() {
+            health.oldest_open = health.oldest_open.max(age(open));
+            health.oldest_closed = health.oldest_closed.max(age(closed));
+        }
+        health
+    }
+
+    pub(super) fn oldest_spans(&self) -> Vec<OldestSpanSnapshot> {
         let mut found = Vec::new();
-        for (ring, name) in [(&self.lanes, "lanes"), (&self.kernels, "kernels")] {
-            let OldestSpans { open, closed } = ring.oldest(now_ns);
+        let rings = self.oldest().into_iter().flatten();
+        for (OldestSpans { open, closed }, name) in rings.zip(["lanes", "kernels"]) {
             for (span, is_open) in [(open, true), (closed, false)] {
                 let Some(span) = span else {
                     continue;
@@ -46,7 +68,9 @@ impl Shared {
                 snapshot.ring = name.to_owned();
                 snapshot.name = match span.key {
                     SpanKey::Lane(lane) => LANES.get(lane).map(|lane| (*lane).to_owned()),
-                    SpanKey::Kernel(row) => self.names.of_row(row).map(|name| name.text.to_string()),
+                    SpanKey::Kernel(row) => {
+                        self.names.of_row(row).map(|name| name.text.to_string())
+                    }
                 };
                 snapshot.stream = span.stream;
                 snapshot.is_open = is_open;

@@ -21,14 +21,14 @@ fn steps_lanes_and_launches_are_measured_without_the_driver() {
         let step = recorder.step();
         assert!(!step.is_armed());
         let prefill = step.lane(LANE_PREFILL, stream);
-        drop(prefill.launch(FUNCTION));
-        drop(prefill.launch(FUNCTION));
-        prefill.launch(FUNCTION).cancel();
+        drop(prefill.launch_guard(FUNCTION));
+        drop(prefill.launch_guard(FUNCTION));
+        prefill.launch_guard(FUNCTION).cancel();
         drop(prefill);
         drop(step.lane(77, stream));
         let decode = step.lane(LANE_DECODE, stream);
-        drop(decode.graph(graph));
-        drop(decode.launch_on(graph, stream));
+        drop(decode.launch_guard(graph));
+        drop(decode.launch_guard_on(graph, stream));
     };
     assert_eq!(allocations(|| (0..100).for_each(|_| serve())), 0);
     let after = cost();
@@ -60,7 +60,7 @@ fn a_step_that_ends_at_off_is_not_counted() {
     let stream = unsafe { StreamRef::from_raw(0x80) };
     let step = recorder.step();
     let lane = step.lane(LANE_DECODE, stream);
-    drop(lane.launch(FUNCTION));
+    drop(lane.launch_guard(FUNCTION));
     recorder.telemetry().set_level(Level::Off);
     drop(lane);
     drop(step);
@@ -70,7 +70,7 @@ fn a_step_that_ends_at_off_is_not_counted() {
     // At `Kernel` the host's numbers are there besides the spans.
     recorder.telemetry().set_level(Level::Kernel);
     let step = recorder.step();
-    drop(step.lane(LANE_DECODE, stream).launch(FUNCTION));
+    drop(step.lane(LANE_DECODE, stream).launch_guard(FUNCTION));
     drop(step);
     assert_eq!(host.step_wall.count(), 1);
     assert_eq!(host.lane_wall[LANE_DECODE].count(), 1);

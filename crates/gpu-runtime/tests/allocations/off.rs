@@ -36,9 +36,9 @@ fn off_costs_nothing() {
     let serve = || {
         let step = recorder.step();
         let lane = step.lane(LANE_DECODE, stream);
-        drop(lane.launch(attention));
-        drop(lane.graph(graph));
-        lane.launch_on(attention, stream).cancel();
+        drop(lane.launch_guard(attention));
+        drop(lane.launch_guard(graph));
+        lane.launch_guard_on(attention, stream).cancel();
         drop(lane);
         drop(step);
         for kernel in [attention.into(), KernelRef::from(graph)] {
@@ -81,7 +81,7 @@ fn off_costs_nothing() {
     timing::lane_begin(LANE_DECODE, stream);
     let step = recorder.step();
     let lane = step.lane(LANE_DECODE, stream);
-    let launch = lane.launch(attention);
+    let launch = lane.launch_guard(attention);
     recorder.telemetry().set_level(Level::Off);
     drop(launch);
     drop(lane);
@@ -108,7 +108,7 @@ fn levels_change_under_open_spans() {
                     for number in 0..STEPS {
                         let step = recorder.step();
                         let lane = step.lane(LANE_DECODE, stream);
-                        let launch = lane.launch(function);
+                        let launch = lane.launch_guard(function);
                         if number % 7 == n {
                             let level = Level::ALL[(number / 7 % 3) as usize];
                             recorder.telemetry().set_level(level);

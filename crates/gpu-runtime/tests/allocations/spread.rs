@@ -26,7 +26,7 @@ fn one_launch_in_each_block_is_timed_on_whatever_step_it_is() {
         let lane = step.lane(LANE_DECODE, stream);
         let mut timed = 0;
         for _ in 0..8 {
-            timed += u64::from(lane.launch(function).is_timed());
+            timed += u64::from(lane.launch_guard(function).is_timed());
         }
         drop(lane);
         let number = step.step();
@@ -63,7 +63,14 @@ fn one_launch_in_each_block_is_timed_on_whatever_step_it_is() {
     // At `Basic` no launch is chosen.
     telemetry.set_level(Level::Basic);
     let before = cost();
-    (0..100).for_each(|_| drop(recorder.step().lane(LANE_DECODE, stream).launch(function)));
+    (0..100).for_each(|_| {
+        drop(
+            recorder
+                .step()
+                .lane(LANE_DECODE, stream)
+                .launch_guard(function),
+        )
+    });
     assert_eq!(cost()[1], before[1], "driver calls");
     assert_eq!(telemetry.sampled_launches(), sampled);
 }

@@ -15,7 +15,7 @@ fn spans_on_a_capturing_stream_are_refused_and_the_graph_is_made() {
         let step = recorder.step();
         app.begin_capture(app.stream, mode);
         let lane = step.lane(LANE_DECODE, stream(app.stream));
-        let launch = lane.launch(func(app.spin));
+        let launch = lane.launch_guard(func(app.spin));
         assert!(!launch.is_timed());
         assert!(app.launch(app.spin, app.stream, 5_000).is_success());
         drop(launch);
@@ -125,4 +125,32 @@ fn a_recorder_may_be_made_and_closed_beside_a_capture() {
         assert_eq!(app.end_capture(app.stream), Status::SUCCESS);
         assert_eq!(calls("cuEventDestroy_v2"), 2 * (64 + 2 * (64 + 64)));
     }
+}
+
+/// A driver whose relaxed mode protected no other thread's capture, which NVIDIA
+/// says of none: the capture breaks, and the spans are kept.
+#[test]
+fn in_a_strict_driver_a_poll_breaks_the_capture_of_another_thread() {
+    let app = App::new();
+    control::set_strict_captures(true);
+    let recorder = app.recorder();
+    drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
+    let capturing = app.new_stream();
+    app.begin_capture(capturing, GLOBAL);
+    std::thread::scope(|scope| {
+        let harvested = scope.spawn(|| recorder.harvest()).join().unwrap();
+        assert_eq!(harvested, 0);
+    });
+    assert_eq!(
+        app.end_capture(capturing),
+        Status::ERROR_STREAM_CAPTURE_INVALIDATED
+    );
+    assert_eq!(recorder.health().polls_refused, 1);
+    assert_eq!([(); 2].map(|()| recorder.harvest()), [0, 1]);
+
+    // The capturing thread may harvest, and so may all beside other captures.
+    drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
+    app.begin_capture(capturing, GLOBAL);
+    assert_eq!(recorder.harvest(), 1);
+    assert_eq!(app.end_capture(capturing), Status::SUCCESS);
 }

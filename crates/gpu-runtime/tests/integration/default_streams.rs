@@ -66,7 +66,7 @@ fn one_thread_times_the_default_streams_of_several_gpus() {
                 let pushes = calls("cuCtxPushCurrent_v2");
                 let step = gpu.recorder.step();
                 let lane = step.lane(LANE_DECODE, on);
-                let launch = lane.launch(loaded(spin));
+                let launch = lane.launch_guard(loaded(spin));
                 assert_eq!(stack(), given, "between begin and end");
                 let ran = within(gpu.context, || app.launch(spin, default, ns));
                 assert!(ran.is_success());

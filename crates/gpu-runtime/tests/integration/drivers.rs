@@ -28,7 +28,7 @@ fn every_driver_since_11_4_serves_with_what_it_has() {
         for _ in 0..3 {
             let step = recorder.step();
             let lane = step.lane(LANE_DECODE, stream(app.stream));
-            let launch = lane.launch(loaded(app.spin));
+            let launch = lane.launch_guard(loaded(app.spin));
             assert!(app.launch(app.spin, app.stream, 5_000).is_success());
             drop(launch);
         }
@@ -40,7 +40,11 @@ fn every_driver_since_11_4_serves_with_what_it_has() {
         assert_eq!(calls("cuFuncGetName"), u64::from(names));
         // Six spans and their places, two gaps of lanes.
         let reads = [calls("cuEventElapsedTime"), calls("cuEventElapsedTime_v2")];
-        assert_eq!(reads, if elapsed_v2 { [0, 14] } else { [14, 0] }, "{version}");
+        assert_eq!(
+            reads,
+            if elapsed_v2 { [0, 14] } else { [14, 0] },
+            "{version}"
+        );
         assert_eq!(calls("cuCtxGetId"), u64::from(ids));
         recorder.close();
         // Which context they are of is not known without its number.

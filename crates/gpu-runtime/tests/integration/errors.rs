@@ -18,7 +18,7 @@ fn a_fatal_error_quarantines_and_the_application_sees_its_own_error() {
         let recorder = app.recorder();
         let step = recorder.step();
         let lane = step.lane(LANE_DECODE, stream(app.stream));
-        let launch = lane.launch(func(app.spin));
+        let launch = lane.launch_guard(func(app.spin));
         assert!(app.launch(app.spin, app.stream, 1_000).is_success());
         drop(launch);
         drop(lane);
@@ -31,7 +31,7 @@ fn a_fatal_error_quarantines_and_the_application_sees_its_own_error() {
         for _ in 0..3 {
             let step = recorder.step();
             let lane = step.lane(LANE_DECODE, stream(app.stream));
-            drop(lane.launch(func(app.spin)));
+            drop(lane.launch_guard(func(app.spin)));
             recorder.harvest();
         }
         assert_eq!(
@@ -172,4 +172,63 @@ fn a_negative_time_is_no_sample() {
     let instruments = recorder.telemetry().instruments();
     assert_eq!(instruments.lane[LANE_DECODE].count(), 0);
     assert_eq!(recorder.kernels(), []);
+}
+
+/// A wrapped tick of -1 ns reads as 584 years: nobody waited for that.
+#[test]
+fn a_time_that_cannot_be_is_no_sample() {
+    const HOUR_MS: f32 = 3.6e6;
+    let impossible = [
+        f32::NAN,
+        f32::from_bits(0x7fa1_2345),
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::MAX,
+        1.8e13,
+        HOUR_MS * 1.001,
+        -0.001,
+    ];
+    let app = App::new();
+    let recorder = app.recorder();
+    let lane = || drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
+    let instruments = recorder.telemetry().instruments();
+    lane();
+    assert_eq!(recorder.harvest(), 1);
+    for (number, ms) in (1..).zip(impossible) {
+        lane();
+        control::tell_elapsed(ms, 0, 1);
+        assert_eq!(recorder.harvest(), 0, "{ms}");
+        assert_eq!(recorder.health().invalid_times, number, "{ms}");
+        assert_eq!(recorder.lane_ledger().failed, number, "{ms}");
+    }
+    // A span of an hour may be; so may a gap of a night, but not of 584 years.
+    lane();
+    control::tell_elapsed(HOUR_MS, 0, 1);
+    assert_eq!(recorder.harvest(), 1);
+    let gaps = || instruments.lane_gap[LANE_DECODE].snapshot().count();
+    let known = gaps();
+    for (ms, is_known) in [(8.0 * HOUR_MS, true), (1.8e13, false), (f32::MAX, false)] {
+        lane();
+        // After the span's own time and its place.
+        control::tell_elapsed(ms, 2, 1);
+        let before = (gaps(), recorder.health().invalid_times);
+        assert_eq!(recorder.harvest(), 1, "the gap costs no span");
+        assert_eq!(gaps() - before.0, u64::from(is_known), "{ms}");
+        let invalid = recorder.health().invalid_times - before.1;
+        assert_eq!(invalid, u64::from(!is_known), "{ms}");
+    }
+    assert_eq!(gaps(), known + 1);
+    // Nor is a place that cannot be one: it costs its step the places.
+    let unplaced = || recorder.telemetry().snapshot().losses.unplaced_steps;
+    for ms in impossible.into_iter().filter(|ms| *ms != -0.001) {
+        lane();
+        control::tell_elapsed(ms, 1, 1);
+        let before = (unplaced(), recorder.health().invalid_times);
+        assert_eq!(recorder.harvest(), 1, "the place costs no span");
+        assert_eq!(unplaced() - before.0, 1, "{ms}");
+        assert_eq!(recorder.health().invalid_times, before.1, "{ms}");
+    }
+    // The hour, and otherwise spans of nothing.
+    let sum = instruments.lane[LANE_DECODE].snapshot().sum_ns();
+    assert_eq!(sum, 3_600_000_000_000);
 }

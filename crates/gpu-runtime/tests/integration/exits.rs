@@ -3,9 +3,9 @@
 //! exits: in any call of any path.
 #![cfg(unix)]
 
-use metrale_gpu_sim::child;
 use super::rig::{self, App, config, func, loaded, stream};
 use metrale_gpu_runtime::timing::{Harvest, Recorder, RecorderConfig, Status, StreamRef};
+use metrale_gpu_sim::child;
 use metrale_gpu_sim::control;
 use metrale_telemetry::clock::monotonic_ns;
 use metrale_telemetry::kernel::LANE_DECODE;
@@ -31,7 +31,7 @@ fn explicit() -> RecorderConfig {
 fn lane(app: &App, recorder: &Recorder) {
     let step = recorder.step();
     let lane = step.lane(LANE_DECODE, stream(app.stream));
-    drop(lane.launch(func(app.spin)));
+    drop(lane.launch_guard(func(app.spin)));
 }
 
 /// A path of ours that another thread is on when the process exits.
@@ -61,7 +61,7 @@ fn make_in_vain(app: &'static App, recorder: Recorder) {
 fn launch(app: &'static App, recorder: Recorder) {
     let step = recorder.step();
     let lane = step.lane(LANE_DECODE, stream(app.stream));
-    drop(lane.launch(loaded(app.other)));
+    drop(lane.launch_guard(loaded(app.other)));
 }
 
 /// On a default stream of a context that is not current.
@@ -107,9 +107,9 @@ static HUNG: OnceLock<&'static str> = OnceLock::new();
 /// no other is made.
 extern "C" fn driver_goes() {
     let Some(hung) = HUNG.get() else { return };
-    let before = rig::all_calls();
+    let (before, hung_before) = (rig::all_calls(), rig::calls(hung));
     control::release(hung).unwrap();
-    while control::hung_calls(hung) != Ok(0) {
+    while rig::calls(hung) == hung_before {
         std::thread::yield_now();
     }
     std::thread::sleep(Duration::from_millis(30));

@@ -41,7 +41,7 @@ fn serves(app: &App, recorder: &Recorder) {
     for _ in 0..64 {
         let step = recorder.step();
         let lane = step.lane(LANE_DECODE, stream(app.stream));
-        let launch = lane.launch(super::rig::loaded(app.spin));
+        let launch = lane.launch_guard(super::rig::loaded(app.spin));
         assert!(launch.is_timed());
         assert!(app.launch(app.spin, app.stream, 3_000).is_success());
         drop(launch);

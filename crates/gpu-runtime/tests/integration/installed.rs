@@ -43,7 +43,7 @@ fn one_recorder_serves_a_stack_without_handles() {
     assert_eq!((lanes, host.launches.get()), ([0, 2, 2], 4));
     assert_eq!(host.step_wall.count(), 1, "the second one is not over");
 
-    // A lane begun again gives the first one up; a lane that is none is ignored.
+    // A lane begun again gives the first one up; a lane that nobody named is refused.
     timing::lane_begin(LANE_DECODE, here);
     timing::lane_begin(LANE_DECODE, here);
     timing::lane_begin(77, here);
@@ -56,6 +56,28 @@ fn one_recorder_serves_a_stack_without_handles() {
         (1, 5, 0)
     );
     assert!(ledger.closes());
+
+    // Nor is there a launch in one: not even in the lane that was begun before.
+    timing::lane_begin(LANE_DECODE, here);
+    let steps = recorder.telemetry().steps();
+    let refused =
+        || [recorder.lane_ledger(), recorder.kernel_ledger()].map(|ledger| ledger.refused);
+    assert_eq!(refused(), [1, 0]);
+    timing::lane_begin(77, here);
+    assert_eq!(timing::launch_begin(func(app.spin), here), None);
+    assert_eq!(refused(), [2, 1]);
+    assert_eq!(recorder.telemetry().steps(), steps, "it is no step either");
+    timing::lane_end(77, here);
+    timing::lane_end(LANE_DECODE, here);
+    assert_eq!(refused(), [2, 1]);
+    timing::lane_begin(LANE_PREFILL, here);
+    let token = timing::launch_begin(func(app.spin), here).unwrap();
+    timing::launch_end(token, here);
+    timing::lane_end(LANE_PREFILL, here);
+    timing::lane_begin(LANE_DECODE, here);
+    timing::lane_end(LANE_DECODE, here);
+    assert_eq!(recorder.telemetry().steps(), steps + 1);
+    assert_eq!(timing::harvest(), 4);
 
     // A lane that ends at level off is not measured, and its step is over.
     let before = (host.step_wall.count(), host.lane_wall[LANE_PREFILL].count());

@@ -101,6 +101,33 @@ fn a_cudarc_recorder_keeps_its_context_alive() {
     );
 }
 
+/// cudarc's default and per-thread streams, on a thread that it did not make its
+/// context current on.
+#[test]
+fn cudarcs_default_streams_are_timed_whatever_is_current() {
+    over_simulator(
+        "libraries::cudarcs_default_streams_are_timed_whatever_is_current",
+        || {
+            let context = CudaContext::new(0).unwrap();
+            let recorder = recorder(&context, Harvest::Explicit);
+            let streams = [context.default_stream(), context.per_thread_stream()];
+            let current = || cudarc::driver::result::ctx::get_current().unwrap();
+            std::thread::scope(|scope| {
+                let serving = scope.spawn(|| {
+                    for stream in &streams {
+                        drop(recorder.step().lane(LANE_DECODE, stream));
+                        assert_eq!(current(), None);
+                    }
+                    recorder.harvest()
+                });
+                assert_eq!(serving.join().unwrap(), 2);
+            });
+            assert_eq!(recorder.lane_ledger().refused, 0);
+            assert_eq!(current(), Some(context.cu_ctx()));
+        },
+    );
+}
+
 /// Before cudarc's first call nothing is loaded.
 fn calls_or_zero(name: &str) -> u64 {
     // SAFETY: only asks whether the library is loaded.

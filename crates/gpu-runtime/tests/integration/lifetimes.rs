@@ -24,7 +24,7 @@ fn spans_outlive_their_streams_and_recycled_handles_mix_nothing_up() {
     let span = |lane, on, ns| {
         let step = recorder.step();
         let lane = step.lane(lane, stream(on));
-        let launch = lane.launch(func(app.spin));
+        let launch = lane.launch_guard(func(app.spin));
         assert!(app.launch(app.spin, on, ns).is_success());
         drop(launch);
     };
@@ -97,10 +97,10 @@ fn no_event_comes_or_goes_in_steady_state_and_no_context_is_touched() {
     for _ in 0..1_000 {
         let step = recorder.step();
         let lane = step.lane(LANE_DECODE, stream(app.stream));
-        let launch = lane.launch(super::rig::loaded(app.spin));
+        let launch = lane.launch_guard(super::rig::loaded(app.spin));
         assert!(app.launch(app.spin, app.stream, 500).is_success());
         drop(launch);
-        let launch = lane.graph(graph);
+        let launch = lane.launch_guard(graph);
         assert!(app.launch_graph(exec, app.stream).is_success());
         drop(launch);
         drop(lane);
@@ -227,7 +227,7 @@ fn a_recorder_whose_context_was_reset_stops() {
     let lane = step.lane(LANE_DECODE, stream(on));
     assert!(cu!("cuCtxDestroy_v2", second => u64).is_success());
     let on = app.new_stream();
-    drop(lane.launch_on(func(app.spin), stream(on)));
+    drop(lane.launch_guard_on(func(app.spin), stream(on)));
     assert_eq!(recorder.health().quarantined, gone);
     // The end's stream is not asked about any more.
     let before = all_calls();
@@ -239,24 +239,27 @@ fn a_recorder_whose_context_was_reset_stops() {
 /// the context cannot be told.
 #[test]
 fn a_record_that_is_refused_in_a_living_context_costs_its_span() {
-    for (id, looks) in [
-        (None, 1),
-        (Some(Status::ERROR_NOT_PERMITTED), 1),
-        (Some(Status::ERROR_OUT_OF_MEMORY), 1),
-    ] {
-        let app = App::new();
-        let recorder = app.recorder();
-        let asked = calls("cuCtxGetId");
-        super::rig::fail_some("cuEventRecord", Status::ERROR_INVALID_HANDLE, 0, 1);
-        if let Some(status) = id {
-            super::rig::fail_some("cuCtxGetId", status, 0, 1);
+    // What is refused: the anchor's record, which costs no span, or the start's.
+    for (skip, landed) in [(0, 2), (1, 1)] {
+        for id in [
+            None,
+            Some(Status::ERROR_NOT_PERMITTED),
+            Some(Status::ERROR_OUT_OF_MEMORY),
+        ] {
+            let app = App::new();
+            let recorder = app.recorder();
+            let asked = calls("cuCtxGetId");
+            super::rig::fail_some("cuEventRecord", Status::ERROR_INVALID_HANDLE, skip, 1);
+            if let Some(status) = id {
+                super::rig::fail_some("cuCtxGetId", status, 0, 1);
+            }
+            drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
+            assert_eq!(calls("cuCtxGetId") - asked, 1);
+            drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
+            assert_eq!(recorder.harvest(), landed);
+            assert_eq!(calls("cuCtxGetId") - asked, 1, "after a 400 only");
+            assert_eq!(recorder.health().quarantined, None);
         }
-        drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
-        assert_eq!(calls("cuCtxGetId") - asked, looks);
-        drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
-        assert_eq!(recorder.harvest(), 1);
-        assert_eq!(calls("cuCtxGetId") - asked, looks, "after a 400 only");
-        assert_eq!(recorder.health().quarantined, None);
     }
 }
 

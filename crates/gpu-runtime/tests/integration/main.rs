@@ -17,6 +17,7 @@ mod matrix;
 mod names;
 #[cfg(feature = "nvtx")]
 mod nvtx;
+mod oldest;
 mod pacing;
 mod passes;
 mod processes;

@@ -24,7 +24,7 @@ fn module_of(names: &[&str]) -> u64 {
 fn run(app: &App, recorder: &Recorder, kernel: u64, ns: u64) {
     let step = recorder.step();
     let lane = step.lane(LANE_DECODE, stream(app.stream));
-    let launch = lane.launch(loaded(kernel));
+    let launch = lane.launch_guard(loaded(kernel));
     assert!(app.launch(kernel, app.stream, ns).is_success());
     drop(launch);
     drop(lane);
@@ -86,7 +86,7 @@ fn the_applications_name_wins_and_the_driver_is_asked_once() {
         .expect("an unarmed step");
     drop(
         step.lane(LANE_DECODE, stream(app.stream))
-            .launch(loaded(app.other)),
+            .launch_guard(loaded(app.other)),
     );
     quiet.harvest();
     assert_eq!(quiet.kernels(), []);
@@ -103,7 +103,7 @@ fn a_handle_used_again_after_forget_has_a_row_of_its_own() {
     // A launch is still in flight when the application forgets the function.
     let step = recorder.step();
     let lane = step.lane(LANE_DECODE, stream(app.stream));
-    let launch = lane.launch(loaded(kernel));
+    let launch = lane.launch_guard(loaded(kernel));
     assert!(app.launch(kernel, app.stream, 500).is_success());
     drop(launch);
     drop(lane);
@@ -171,7 +171,7 @@ fn a_handle_that_nobody_vouches_for_is_never_given_to_the_driver() {
     for handle in [app.spin, 0xdead_0000, u64::MAX, 0] {
         let step = recorder.step();
         let lane = step.lane(LANE_DECODE, stream(app.stream));
-        drop(lane.launch(func(handle)));
+        drop(lane.launch_guard(func(handle)));
     }
     recorder.harvest();
     assert_eq!(calls("cuFuncGetName"), 0);
@@ -193,7 +193,7 @@ fn a_handle_that_nobody_vouches_for_is_never_given_to_the_driver() {
             recorder
                 .step()
                 .lane(LANE_DECODE, stream(app.stream))
-                .launch(func(app.spin)),
+                .launch_guard(func(app.spin)),
         );
         recorder.harvest();
     }
@@ -251,7 +251,7 @@ fn invalid_and_missing_names_harm_nothing() {
     for kernel in 1..=5 {
         let step = recorder.step();
         let lane = step.lane(LANE_DECODE, stream(app.stream));
-        drop(lane.launch(loaded(kernel)));
+        drop(lane.launch_guard(loaded(kernel)));
     }
     recorder.harvest();
     let names: Vec<_> = recorder
@@ -282,7 +282,7 @@ fn names_are_bounded() {
     let lane = step.lane(LANE_DECODE, stream(app.stream));
     for kernel in 1..=1_100 {
         recorder.name(func(kernel * 0x100), "k");
-        drop(lane.launch(func(kernel * 0x100)));
+        drop(lane.launch_guard(func(kernel * 0x100)));
     }
     drop(lane);
     assert_eq!(recorder.harvest(), 1_101);
@@ -326,12 +326,12 @@ fn graph_launches_have_rows_of_their_own() {
         let step = recorder.step();
         let lane = step.lane(LANE_DECODE, stream(app.stream));
         for (graph, exec) in execs {
-            let launch = lane.graph(graph);
+            let launch = lane.launch_guard(graph);
             assert!(launch.is_timed());
             assert!(app.launch_graph(exec, app.stream).is_success());
             drop(launch);
         }
-        let launch = lane.launch(loaded(app.spin));
+        let launch = lane.launch_guard(loaded(app.spin));
         assert!(app.launch(app.spin, app.stream, 100).is_success());
         drop(launch);
         drop(lane);
@@ -372,7 +372,7 @@ fn graph_launches_have_rows_of_their_own() {
     let step = recorder.step();
     app.begin_capture(app.stream, super::rig::THREAD_LOCAL);
     let lane = step.lane(LANE_DECODE, stream(app.stream));
-    assert!(!lane.graph(small).is_timed());
+    assert!(!lane.launch_guard(small).is_timed());
     drop(lane);
     assert_eq!(app.end_capture(app.stream), Status::SUCCESS);
     assert_eq!(recorder.kernel_ledger().refused, 1);
@@ -396,8 +396,8 @@ fn threads_meet_functions_at_once() {
                 let lane = step.lane(LANE_DECODE, stream(app.stream));
                 for round in 0..500 {
                     let own = 0x10_000 * (thread + 1);
-                    drop(lane.launch(loaded(app.spin)));
-                    drop(lane.launch(func(own)));
+                    drop(lane.launch_guard(loaded(app.spin)));
+                    drop(lane.launch_guard(func(own)));
                     if round % 50 == 0 {
                         recorder.forget(func(own));
                         recorder.name(func(own), &format!("thread {thread}"));

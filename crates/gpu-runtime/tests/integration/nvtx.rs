@@ -190,7 +190,7 @@ fn tokens_have_no_range_and_unarmed_steps_no_colour() {
         for _ in 0..8 {
             let step = recorder.step();
             let lane = step.lane(LANE_DECODE, stream(app.stream));
-            drop(lane.launch(func(app.spin)));
+            drop(lane.launch_guard(func(app.spin)));
             control::advance_ns(1_000);
         }
         let step = recorder.telemetry().step_begin();

@@ -43,7 +43,7 @@ fn refused_polls_back_off_and_heal() {
         for on in [app.stream, app.new_stream(), app.new_stream()] {
             let step = recorder.step();
             let lane = step.lane(LANE_DECODE, stream(on));
-            drop(lane.launch(func(app.spin)));
+            drop(lane.launch_guard(func(app.spin)));
         }
         fail(call, status, 0);
         let mut asked = Vec::new();
@@ -133,7 +133,7 @@ fn three_long_polls_stop_polling_for_ten_seconds() {
     {
         let step = recorder.step();
         let lane = step.lane(LANE_DECODE, stream(on));
-        drop(lane.launch(func(app.spin)));
+        drop(lane.launch_guard(func(app.spin)));
     }
     control::slow("cuEventQuery", 150 * MS, 3).unwrap();
     // The second one is of an anchor; the span of the third has no place yet.
@@ -219,8 +219,8 @@ fn nobody_waits_for_a_poll_that_hangs() {
                     for _ in 0..100 {
                         let step = recorder.step();
                         let lane = step.lane(LANE_DECODE, stream(app.stream));
-                        drop(lane.launch(func(app.spin)));
-                        drop(lane.graph(recorder.graph("decode")));
+                        drop(lane.launch_guard(func(app.spin)));
+                        drop(lane.launch_guard(recorder.graph("decode")));
                     }
                 });
             }

@@ -24,7 +24,7 @@ fn own_thread() -> RecorderConfig {
 fn lane(app: &App, recorder: &Recorder) {
     let step = recorder.step();
     let lane = step.lane(LANE_DECODE, stream(app.stream));
-    drop(lane.launch(func(app.spin)));
+    drop(lane.launch_guard(func(app.spin)));
 }
 
 /// What a forked child does with the recorders that it inherits; the number of
@@ -43,6 +43,12 @@ fn inherit(app: &App, recorders: Vec<Recorder>) -> i32 {
         }
         if after.0.refused != before.0.refused + 1 || after.1.refused != before.1.refused + 1 {
             return 2;
+        }
+        // Nobody waits for what the parent left.
+        let health = recorder.health();
+        let ages = [health.oldest_open, health.oldest_closed];
+        if ages != [None; 2] || !recorder.oldest_spans().is_empty() {
+            return 4;
         }
         let _ = (recorder.kernels(), recorder.graph("inherited"));
     }
@@ -123,9 +129,9 @@ fn ask_everything(app: &App, recorder: &Recorder, number: u64) {
     let step = recorder.step();
     let lane = step.lane(LANE_DECODE, stream(app.stream));
     // Functions that were never met: of both kinds.
-    drop(lane.launch(func(0x9000_0000 + number)));
-    drop(lane.launch(rig::loaded(app.other)));
-    drop(lane.graph(row));
+    drop(lane.launch_guard(func(0x9000_0000 + number)));
+    drop(lane.launch_guard(rig::loaded(app.other)));
+    drop(lane.launch_guard(row));
     drop(lane);
     let _ = (
         recorder.harvest(),

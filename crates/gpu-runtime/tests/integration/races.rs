@@ -156,6 +156,37 @@ fn a_start_caught_by_a_capture_of_its_own_stream_is_never_polled() {
     );
 }
 
+/// Where that capture is over before the span is, the end is recorded on the
+/// device, and asking for the span's time finds the start: once, and nothing is
+/// left that this could break.
+#[test]
+fn a_start_caught_by_a_capture_that_is_over_is_read_once() {
+    let app = App::new();
+    let recorder = app.recorder();
+    control::hang("cuEventRecord").unwrap();
+    let token = std::thread::scope(|scope| {
+        let beginning = scope.spawn(|| recorder.begin_lane(STEP, LANE_DECODE, stream(app.stream)));
+        wait_until_hung("cuEventRecord", 1);
+        app.begin_capture(app.stream, THREAD_LOCAL);
+        control::release("cuEventRecord").unwrap();
+        beginning.join().unwrap()
+    });
+    assert_eq!(app.end_capture(app.stream), Status::SUCCESS);
+    recorder.end_lane(token.unwrap(), stream(app.stream));
+    let other = app.new_stream();
+    app.begin_capture(other, GLOBAL);
+    for _ in 0..3 {
+        assert_eq!(recorder.harvest(), 0);
+    }
+    assert_eq!(app.end_capture(other), Status::SUCCESS);
+    assert_eq!(calls("cuEventElapsedTime_v2"), 1);
+    let ledger = recorder.lane_ledger();
+    assert_eq!((ledger.begun, ledger.failed, ledger.in_flight), (1, 1, 0));
+    assert_eq!(recorder.health().quarantined, None);
+    lane(&recorder, app.stream);
+    assert_eq!(recorder.harvest(), 1);
+}
+
 /// The other half of it, which no order of calls closes either: documented, and
 /// never more than one poll.
 #[test]

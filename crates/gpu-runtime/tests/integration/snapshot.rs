@@ -16,13 +16,13 @@ fn step(app: &App, recorder: &Recorder, exec: u64, guard_the_graph: bool) {
     let step = recorder.step();
     let lane = step.lane(LANE_DECODE, stream(app.stream));
     let launch = |ns| {
-        let _launch = lane.launch(loaded(app.spin));
+        let _launch = lane.launch_guard(loaded(app.spin));
         assert!(app.launch(app.spin, app.stream, ns).is_success());
     };
     launch(10_000);
     control::advance_ns(13_000);
     launch(5_000);
-    let guard = guard_the_graph.then(|| lane.graph(recorder.graph("twenty")));
+    let guard = guard_the_graph.then(|| lane.launch_guard(recorder.graph("twenty")));
     assert!(app.launch_graph(exec, app.stream).is_success());
     drop(guard);
     launch(7_000);
@@ -68,9 +68,9 @@ fn idle_time_is_of_all_streams_and_unknown_where_a_span_was_lost() {
     let serve = |lose: bool| {
         let step = recorder.step();
         let lane = step.lane(LANE_DECODE, stream(app.stream));
-        drop(lane.launch_on(func(app.spin), stream(app.stream)));
-        lane.launch_on(func(app.spin), stream(other)).cancel();
-        let side = lane.launch_on(func(app.spin), stream(other));
+        drop(lane.launch_guard_on(func(app.spin), stream(app.stream)));
+        lane.launch_guard_on(func(app.spin), stream(other)).cancel();
+        let side = lane.launch_guard_on(func(app.spin), stream(other));
         assert!(app.launch(app.spin, other, 49_000).is_success());
         if lose {
             app.begin_capture(other, super::rig::THREAD_LOCAL);
@@ -80,7 +80,7 @@ fn idle_time_is_of_all_streams_and_unknown_where_a_span_was_lost() {
             assert_eq!(app.end_capture(other), Status::SUCCESS);
         }
         control::advance_ns(50_000);
-        let last = lane.launch_on(func(app.spin), stream(app.stream));
+        let last = lane.launch_guard_on(func(app.spin), stream(app.stream));
         assert!(app.launch(app.spin, app.stream, 5_000).is_success());
         drop(last);
         drop(lane);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What lands, with which times, at what cost in driver calls.
 
-use super::rig::{App, all_calls, calls, config, func, stream};
+use super::rig::{App, all_calls, calls, config, func, loaded, stream};
 use metrale_gpu_runtime::timing::{Harvest, Recorder};
 use metrale_gpu_sim::control;
-use metrale_telemetry::Level;
-use metrale_telemetry::kernel::{KernelTime, LANE_DECODE, LANE_PREFILL};
+use metrale_gpu_sys::cuda::Status;
+use metrale_telemetry::kernel::{KernelTime, LANE_DECODE, LANE_PREFILL, LANES};
+use metrale_telemetry::{Level, Sampling, TelemetryConfig};
 use std::time::Duration;
 
 fn kernels(recorder: &Recorder) -> Vec<KernelTime> {
@@ -24,7 +25,7 @@ fn lanes_kernels_and_gaps_read_what_the_gpu_did() {
         assert_eq!(step_guard.number(), Some(step));
         let lane = step_guard.lane(LANE_DECODE, stream(app.stream));
         for (function, ns) in [(app.spin, 40_000), (app.other, 2_500)] {
-            let launch = lane.launch(func(function));
+            let launch = lane.launch_guard(func(function));
             assert!(launch.is_timed());
             assert!(app.launch(function, app.stream, ns).is_success());
         }
@@ -96,13 +97,21 @@ fn driver_calls_stay_within_the_budget() {
     for stream_handle in streams {
         let lane = step.lane(LANE_DECODE, stream(stream_handle));
         for _ in 0..launches {
-            let _launch = lane.launch(func(app.spin));
+            let _launch = lane.launch_guard(func(app.spin));
             assert!(app.launch(app.spin, stream_handle, 1_000).is_success());
         }
     }
     let spans = 2 * (launches + 1);
-    assert_eq!(calls("cuEventRecord"), 2 * spans + 1, "and the step's anchor");
-    assert_eq!(calls("cuStreamIsCapturing"), 2 * spans, "one to a span's record");
+    assert_eq!(
+        calls("cuEventRecord"),
+        2 * spans + 1,
+        "and the step's anchor"
+    );
+    assert_eq!(
+        calls("cuStreamIsCapturing"),
+        2 * spans,
+        "one to a span's record"
+    );
 
     // Nothing is done: two rings of two waiting streams, one query each.
     recorder.harvest();
@@ -144,7 +153,7 @@ fn every_poll_is_inside_the_relaxed_mode() {
     for _ in 0..20 {
         let step = recorder.step();
         let lane = step.lane(LANE_DECODE, stream(app.stream));
-        let launch = lane.launch(func(app.spin));
+        let launch = lane.launch_guard(func(app.spin));
         assert!(app.launch(app.spin, app.stream, 3_000).is_success());
         drop(launch);
         drop(lane);
@@ -173,16 +182,16 @@ fn every_poll_is_inside_the_relaxed_mode() {
 fn an_unarmed_step_times_lanes_only() {
     let app = App::new();
     let recorder = app.recorder();
-    let config = metrale_telemetry::TelemetryConfig {
+    let config = TelemetryConfig {
         every: 4,
-        sampling: metrale_telemetry::Sampling::EveryNth,
-        ..metrale_telemetry::TelemetryConfig::DEFAULT
+        sampling: Sampling::EveryNth,
+        ..TelemetryConfig::DEFAULT
     };
     recorder.telemetry().configure(config).unwrap();
     for _ in 0..8 {
         let step = recorder.step();
         let lane = step.lane(LANE_DECODE, stream(app.stream));
-        let _launch = lane.launch(func(app.spin));
+        let _launch = lane.launch_guard(func(app.spin));
         assert!(app.launch(app.spin, app.stream, 10_000).is_success());
     }
     control::advance_ns(1_000_000);
@@ -207,7 +216,7 @@ fn at_off_and_basic_no_call_reaches_the_driver_and_open_spans_still_land() {
             let step = recorder.step();
             assert!(!step.is_armed());
             let lane = step.lane(LANE_DECODE, stream(app.stream));
-            assert!(!lane.launch(func(app.spin)).is_timed());
+            assert!(!lane.launch_guard(func(app.spin)).is_timed());
         }
         assert_eq!(all_calls() - before, 1, "{level}");
         drop(open);
@@ -222,14 +231,30 @@ fn a_launch_that_failed_is_cancelled() {
     let recorder = app.recorder();
     let step = recorder.step();
     let lane = step.lane(LANE_DECODE, stream(app.stream));
-    lane.launch(func(app.spin)).cancel();
+    lane.launch_guard(func(app.spin)).cancel();
+    let launch = |ns| match app.launch(app.spin, app.stream, ns) {
+        Status::SUCCESS => Ok(ns),
+        status => Err(status),
+    };
+    assert_eq!(lane.launch(func(app.spin), || launch(1_000)), Ok(1_000));
+    let refused = lane.launch(func(app.spin), || Err::<(), _>(Status::ERROR_INVALID_VALUE));
+    assert_eq!(refused, Err(Status::ERROR_INVALID_VALUE), "it comes back");
+    let panics = || lane.launch(func(app.spin), || -> Result<(), ()> { panic!("a launch") });
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
     drop(lane);
+    drop(step);
+    control::advance_ns(10_000);
     recorder.harvest();
     let ledger = recorder.kernel_ledger();
     assert_eq!(
         (ledger.cancelled, ledger.landed, ledger.in_flight),
-        (1, 0, 0)
+        (3, 1, 0)
     );
+    assert_eq!(recorder.telemetry().host().launches.get(), 1);
+    // No work was lost, so the step is complete.
+    let taken = recorder.telemetry().snapshot();
+    assert_eq!(taken.losses.incomplete_steps, 0);
+    assert_eq!(taken.lanes[LANE_DECODE].figures.unwrap().busy_ns, 1_000);
 }
 
 #[test]
@@ -264,4 +289,98 @@ fn close_destroys_every_event_and_drop_leaks_them() {
     assert_eq!(calls("cuEventCreate"), 2 * (64 + 2 * (64 + 64)));
     assert_eq!(calls("cuEventDestroy_v2"), 64 + 2 * (64 + 64));
     assert_eq!(control::stale_handle_uses(), 0);
+}
+
+/// A lane that nobody named is refused and counted, by guards and by tokens, and
+/// so is an armed launch in it; no call is made for it.
+#[test]
+fn a_lane_that_nobody_named_is_refused() {
+    let app = App::new();
+    let recorder = app.recorder();
+    let here = stream(app.stream);
+    let refused = || {
+        let ledgers = [recorder.lane_ledger(), recorder.kernel_ledger()];
+        assert!(ledgers.iter().all(|ledger| ledger.closes()));
+        assert!(ledgers.iter().all(|ledger| ledger.begun == 0));
+        ledgers.map(|ledger| ledger.refused)
+    };
+    let before = all_calls();
+    let unnamed = [LANES.len(), 77, usize::MAX];
+    for (number, lane) in (1..).zip(unnamed) {
+        let step = recorder.step();
+        let guard = step.lane(lane, here);
+        assert!(!guard.launch_guard(func(app.spin)).is_timed());
+        assert!(!guard.launch_guard_on(loaded(app.other), here).is_timed());
+        assert!(!guard.launch_guard(recorder.graph("decode")).is_timed());
+        drop(guard);
+        assert_eq!(refused(), [2 * number - 1, 4 * number - 1]);
+        assert_eq!(recorder.begin_lane(step.step(), lane, here), None);
+        let launch = recorder.begin_launch(step.step(), lane, func(app.spin), here);
+        assert_eq!(launch, None);
+        assert_eq!(refused(), [2 * number, 4 * number]);
+    }
+    assert_eq!(recorder.harvest(), 0);
+    assert_eq!(all_calls() - before, 1);
+    // Of steps that have a span their work is missing.
+    let step = recorder.step();
+    drop(step.lane(LANE_DECODE, here));
+    let launch = recorder.begin_launch(step.step(), unnamed[0], func(app.spin), here);
+    assert_eq!(launch, None);
+    drop(step);
+    assert_eq!(recorder.harvest(), 1);
+    let losses = recorder.telemetry().snapshot().losses;
+    assert_eq!(losses.incomplete_steps, 1);
+
+    // Launches that are not timed are counted, wherever they are.
+    let never = TelemetryConfig {
+        every: 1_000,
+        sampling: Sampling::EveryNth,
+        ..TelemetryConfig::DEFAULT
+    };
+    recorder.telemetry().configure(never).unwrap();
+    let before = recorder.kernel_ledger().refused;
+    let step = recorder.step();
+    assert!(!step.is_armed());
+    drop(step.lane(unnamed[0], here).launch_guard(func(app.spin)));
+    assert_eq!(recorder.kernel_ledger().refused, before);
+    assert_eq!(recorder.telemetry().host().launches.get(), 3 * 3 + 1 + 1);
+}
+
+/// As of every launch that was refused, of one that would have met its function.
+#[test]
+fn a_refused_first_launch_makes_its_step_incomplete() {
+    let app = App::new();
+    let recorder = app.recorder();
+    let other = app.new_stream();
+    let step = recorder.step();
+    let lane = step.lane(LANE_DECODE, stream(app.stream));
+    app.begin_capture(other, super::rig::THREAD_LOCAL);
+    assert!(!lane.launch_guard_on(loaded(app.spin), stream(other)).is_timed());
+    assert!(app.end_capture(other).is_success());
+    drop(lane);
+    drop(step);
+    assert_eq!(recorder.harvest(), 1);
+    let losses = recorder.telemetry().snapshot().losses;
+    assert_eq!(losses.incomplete_steps, 1);
+}
+
+/// A step that ends after its last span landed is put together all the same.
+#[test]
+fn a_step_that_ended_is_folded_at_level_off_too() {
+    let app = App::new();
+    let recorder = app.recorder();
+    let step = recorder.step();
+    drop(step.lane(LANE_DECODE, stream(app.stream)));
+    assert_eq!(recorder.harvest(), 1);
+    recorder.telemetry().set_level(Level::Off);
+    let passes = || recorder.lane_ledger().passes;
+    let figures = || recorder.telemetry().snapshot().lanes[LANE_DECODE].figures;
+    recorder.harvest();
+    assert_eq!(figures(), None, "it goes on");
+    drop(step);
+    recorder.harvest();
+    assert!(figures().is_some());
+    let before = passes();
+    recorder.harvest();
+    assert_eq!(passes(), before, "nothing is left to do");
 }

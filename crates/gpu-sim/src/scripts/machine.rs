@@ -67,7 +67,7 @@ impl From<&'static str> for Trouble {
     }
 }
 
-pub(super) fn run(driver: &Driver, text: &str) -> Vec<Difference> {
+pub(super) fn run(driver: &Driver<'_>, text: &str) -> Vec<Difference> {
     let mut differences = Vec::new();
     thread::scope(|scope| {
         let first = worker(scope, driver);
@@ -151,7 +151,7 @@ impl<'a> Worker<'a> {
 
 fn worker<'scope, 'a: 'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
-    driver: &'scope Driver,
+    driver: &'scope Driver<'scope>,
 ) -> Worker<'a> {
     let (jobs, inbox) = channel::<Job<'a>>();
     let (outbox, done) = channel();
@@ -176,7 +176,7 @@ fn worker<'scope, 'a: 'scope>(
     Worker { jobs, done }
 }
 
-fn clean_up(driver: &Driver, names: &Names<'_>) -> Called<()> {
+fn clean_up(driver: &Driver<'_>, names: &Names<'_>) -> Called<()> {
     driver.mode(0)?;
     for ((kind, _), handle) in names.handles.iter().rev() {
         match kind {
@@ -243,7 +243,7 @@ fn in_words((status, number): (u32, u32), words: &[&str]) -> Answer {
 }
 
 /// Makes the step's call.
-fn act<'a>(driver: &Driver, step: &Step<'a>, names: &mut Names<'a>) -> Result<Answer, Trouble> {
+fn act<'a>(driver: &Driver<'_>, step: &Step<'a>, names: &mut Names<'a>) -> Result<Answer, Trouble> {
     use Kind::{Context, Event, Exec, Function, Graph, Memory, Module, Stream};
     let status = match (step.verb, &*step.arguments) {
         ("context", []) => {

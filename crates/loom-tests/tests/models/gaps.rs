@@ -3,11 +3,11 @@
 //! from the event of a span that took the slot since.
 
 use metrale_loom_tests::{Bound, Rig, model, spawn};
-use metrale_telemetry::kernel::{Gaps, SpanToken};
+use metrale_telemetry::kernel::SpanToken;
 
 /// Two slots; the span in slot 0 has landed, the one in slot 1 has ended.
 fn landed_and_closed() -> Rig {
-    let rig = Rig::with(2, |ring| ring.gaps(Gaps::EverySpan));
+    let rig = Rig::with(2, |ring| ring.gaps());
     assert!(rig.span(1, 1));
     assert_eq!(rig.harvest(), 1);
     assert!(rig.span(2, 1));
@@ -64,7 +64,7 @@ fn a_gap_against_an_end_on_another_thread() {
 #[test]
 fn a_gap_within_a_pass_against_a_recorder() {
     model(Bound::Preemptions(3), || {
-        let rig = Rig::with(2, |ring| ring.gaps(Gaps::EverySpan));
+        let rig = Rig::with(2, |ring| ring.gaps());
         assert!(rig.span(1, 1) && rig.span(2, 1));
         let recorder = {
             let rig = rig.clone();

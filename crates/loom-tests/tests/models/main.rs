@@ -5,10 +5,11 @@
 
 mod cells;
 mod failures;
+mod folds;
 mod gaps;
 mod harvesters;
 mod recorders;
+mod steps;
 mod table;
 mod tail;
-mod together;
 mod tokens;

@@ -70,7 +70,7 @@ fn a_recorder_that_oversleeps_a_skip_begins_nothing() {
             spawn(move || rig.span(name, name))
         };
         let threads = [recorder(2), recorder(3)];
-        rig.ring.cancel(open);
+        rig.cancel(open);
         rig.harvest();
         let begun = threads
             .into_iter()
@@ -98,7 +98,7 @@ fn a_pass_over_an_idle_ring_leaves_nothing_of_its_caller() {
             let rig = rig.clone();
             spawn(move || {
                 rig.begin(2, 2).is_some_and(|token| {
-                    rig.ring.cancel(token);
+                    rig.cancel(token);
                     true
                 })
             })

@@ -2,7 +2,7 @@
 //! Ends, cancels and reclaims that meet: one of them has the span, and a stale
 //! token touches nothing.
 
-use metrale_loom_tests::{Bound, NEVER_ENDS, Rig, model, spawn};
+use metrale_loom_tests::{Bound, NEVER_ENDS, Rig, Tally, model, spawn};
 use std::time::Duration;
 
 #[test]
@@ -14,7 +14,7 @@ fn a_cancel_and_an_end_of_one_span() {
             let rig = rig.clone();
             spawn(move || rig.end(token, 1))
         };
-        rig.ring.cancel(token);
+        rig.cancel(token);
         ends();
         let ledger = rig.finish();
         assert_eq!(ledger.landed + ledger.cancelled, 1);
@@ -29,7 +29,7 @@ fn a_cancel_against_a_harvest_and_the_next_recorder() {
         let token = rig.begin(1, 1).expect("a free slot");
         let cancels = {
             let rig = rig.clone();
-            spawn(move || rig.ring.cancel(token))
+            spawn(move || rig.cancel(token))
         };
         let recorder = {
             let rig = rig.clone();
@@ -44,12 +44,35 @@ fn a_cancel_against_a_harvest_and_the_next_recorder() {
     });
 }
 
+/// Who gives a span up learns what it was, whatever becomes of the slot.
+#[test]
+fn a_cancel_tells_what_its_span_was() {
+    model(Bound::Preemptions(3), || {
+        let rig = Rig::new(1);
+        let token = rig.begin(1, 1).expect("a free slot");
+        let ends = {
+            let rig = rig.clone();
+            spawn(move || rig.end(token, 1))
+        };
+        let recorder = {
+            let rig = rig.clone();
+            spawn(move || rig.span(2, 1))
+        };
+        let tag = rig.cancel(token);
+        assert!(tag.is_none_or(|tag| tag == Tally::tag(1)), "{tag:?}");
+        ends();
+        let begun = recorder();
+        let ledger = rig.finish();
+        assert_eq!(ledger.landed, 1 + u64::from(begun) - ledger.cancelled);
+    });
+}
+
 #[test]
 fn a_late_end_against_the_slots_next_span() {
     model(Bound::Preemptions(3), || {
         let rig = Rig::new(1);
         let late = rig.begin(1, 1).expect("a free slot");
-        rig.ring.cancel(late);
+        rig.cancel(late);
         let ends = {
             let rig = rig.clone();
             spawn(move || rig.end(late, NEVER_ENDS))

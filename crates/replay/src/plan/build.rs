@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From a trace to a plan.
 //!
-//! Invariant: each unit is one operation; marks stand directly before and
-//! after the units that they enclose.
+//! Invariants: each unit is one operation; marks stand directly before and
+//! after the units that they enclose; a step is open from before its first unit
+//! until after its last.
 
 use std::collections::HashMap;
 
@@ -33,7 +34,7 @@ pub fn build(trace: &Trace, patterns: &Patterns, timing: Timing) -> Plan {
             });
         }
     }
-    plan.notes = notes(trace, &steps, &joined, plan.steps.len());
+    plan.notes = notes(trace, &steps, &joined, plan.steps.len(), units.placed);
     drop(joined);
     let spans = lanes::spans(trace, &units, &steps, &numbers);
     plan.ops = operations(trace, &mut units, &spans, &numbers);
@@ -57,11 +58,21 @@ fn name_streams(trace: &Trace, plan: &mut Plan) {
     }
 }
 
-/// Where the recorder's steps begin, in order: before a step's first unit, and
-/// before the admit work that directly precedes it.
-fn step_begins(units: &Units, numbers: &[Option<u32>]) -> Vec<(u32, Option<u32>)> {
-    let mut begins = Vec::new();
-    let mut seen = vec![false; numbers.len()];
+/// A recorder's step in host order.
+struct Opened {
+    /// The unit before which it begins.
+    first: u32,
+    /// Its last unit.
+    last: u32,
+    /// The plan's number of it.
+    step: Option<u32>,
+}
+
+/// The recorder's steps in the order of their begins: before a step's first
+/// unit, and before the admit work that directly precedes it.
+fn opened(units: &Units, numbers: &[Option<u32>]) -> Vec<Opened> {
+    let mut opened: Vec<Opened> = Vec::new();
+    let mut known = vec![None; numbers.len()];
     let mut run = None;
     for (i, unit) in units.list.iter().enumerate() {
         match unit.step {
@@ -69,17 +80,27 @@ fn step_begins(units: &Units, numbers: &[Option<u32>]) -> Vec<(u32, Option<u32>)
                 run.get_or_insert(i as u32);
             }
             Some(step) => {
-                let from = run.take().unwrap_or(i as u32);
-                if !std::mem::replace(&mut seen[step as usize], true) {
-                    begins.push((from, numbers[step as usize]));
-                }
+                let first = run.take().unwrap_or(i as u32);
+                let number = *known[step as usize].get_or_insert_with(|| {
+                    opened.push(Opened {
+                        first,
+                        last: i as u32,
+                        step: numbers[step as usize],
+                    });
+                    opened.len() - 1
+                });
+                opened[number].last = i as u32;
             }
         }
     }
-    if begins.is_empty() && !units.list.is_empty() {
-        begins.push((0, None));
+    if opened.is_empty() && !units.list.is_empty() {
+        opened.push(Opened {
+            first: 0,
+            last: 0,
+            step: None,
+        });
     }
-    begins
+    opened
 }
 
 fn operations(
@@ -88,33 +109,36 @@ fn operations(
     spans: &[Marked],
     numbers: &[Option<u32>],
 ) -> Vec<Op> {
-    let begins = step_begins(units, numbers);
+    let steps = opened(units, numbers);
     let mut ends: Vec<u32> = (0..spans.len() as u32).collect();
     ends.sort_by_key(|&span| spans[span as usize].last);
-    let mut begins = begins.into_iter().peekable();
     let mut firsts = (0..).zip(spans).peekable();
     let mut lasts = ends.into_iter().peekable();
 
     let zero = units.list.first().map_or(0, |unit| unit.at_ns);
-    let marks = 2 * (spans.len() + begins.len());
+    let marks = 2 * (spans.len() + steps.len());
     let mut ops = Vec::with_capacity(units.list.len() + marks);
-    let (mut in_step, mut at_ns) = (false, 0);
+    let mut begins = steps.into_iter().peekable();
+    let mut open: Vec<Opened> = Vec::new();
+    let mut at_ns = 0;
     for i in 0..units.list.len() {
         let unit = &units.list[i];
         at_ns = unit.at_ns.abs_diff(zero);
-        let mut push = |what| ops.push(Op { at_ns, what });
-        if let Some((_, step)) = begins.next_if(|(at, _)| *at == i as u32) {
-            if std::mem::replace(&mut in_step, true) {
-                push(What::StepEnd);
+        let mut push = |what, step| ops.push(Op { at_ns, what, step });
+        if let Some(begun) = begins.next_if(|begun| begun.first == i as u32) {
+            for ended in open.extract_if(.., |open| open.last < i as u32) {
+                push(What::StepEnd, ended.step);
             }
-            push(What::StepBegin { step });
+            push(What::StepBegin { step: begun.step }, begun.step);
+            open.push(begun);
         }
-        if let Some((span, _)) = firsts.next_if(|(_, marked)| marked.first == i as u32) {
-            push(What::LaneBegin { span });
+        if let Some((span, marked)) = firsts.next_if(|(_, marked)| marked.first == i as u32) {
+            push(What::LaneBegin { span }, marked.span.step);
         }
         let work = &trace.work[units.works(unit)[0] as usize];
         let (stream, duration_ns) = (unit.stream, work.duration_ns);
-        push(match (unit.graph, work.kind) {
+        let step = unit.step.and_then(|step| numbers[step as usize]);
+        let what = match (unit.graph, work.kind) {
             (Some(graph), _) => What::Graph { graph },
             (None, WorkKind::Kernel(name)) => What::Kernel {
                 kernel: units.kernel(name),
@@ -129,16 +153,16 @@ fn operations(
                 stream,
                 duration_ns,
             },
-        });
+        };
+        push(what, step);
         if let Some(span) = lasts.next_if(|&span| spans[span as usize].last == i as u32) {
-            push(What::LaneEnd { span });
+            push(What::LaneEnd { span }, spans[span as usize].span.step);
         }
     }
-    if in_step {
-        ops.push(Op {
-            at_ns,
-            what: What::StepEnd,
-        });
-    }
+    ops.extend(open.iter().map(|ended| Op {
+        at_ns,
+        what: What::StepEnd,
+        step: ended.step,
+    }));
     ops
 }

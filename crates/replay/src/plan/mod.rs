@@ -10,6 +10,7 @@ mod graph;
 mod join;
 mod lanes;
 mod notes;
+mod place;
 mod units;
 
 pub use build::build;
@@ -60,7 +61,7 @@ pub struct Stream {
 pub struct Step {
     /// Its recorded name.
     pub name: String,
-    /// Prefill or decode.
+    /// Its lane; admit where it serves no tokens.
     pub lane: Lane,
 }
 
@@ -69,7 +70,7 @@ pub struct Step {
 pub struct LaneSpan {
     /// The lane.
     pub lane: Lane,
-    /// The step, none for admit.
+    /// The step; none for work outside every step.
     pub step: Option<u32>,
     /// Index into [`Plan::streams`].
     pub stream: u32,
@@ -91,7 +92,8 @@ pub enum What {
         /// Index into [`Plan::steps`].
         step: Option<u32>,
     },
-    /// The recorder's step ends. A lane span may still be open: steps overlap.
+    /// The recorder's step ends: all of it is launched and marked. Others may
+    /// still be open, as steps overlap.
     StepEnd,
     /// A lane span begins on its stream; index into [`Plan::spans`].
     LaneBegin {
@@ -140,6 +142,11 @@ pub struct Op {
     pub at_ns: u64,
     /// What is done.
     pub what: What,
+    /// The step of the launch record, or of the span that is marked: an index
+    /// into [`Plan::steps`]. None for work outside every step. It need not be
+    /// the recorder's step of the moment, nor its lane the one begun last:
+    /// steps overlap, and a side stream may start ahead of the lane's own.
+    pub step: Option<u32>,
 }
 
 /// A graph: one chain of nodes per stream, forked from and joined to the
@@ -194,6 +201,12 @@ impl Graph {
 }
 
 impl Plan {
+    /// The lane of an operation that has this step.
+    pub fn lane(&self, step: Option<u32>) -> Lane {
+        let step = step.and_then(|step| self.steps.get(step as usize));
+        step.map_or(Lane::Admit, |step| step.lane)
+    }
+
     /// Graph launches, and the kernels in them.
     pub fn graph_totals(&self) -> (u64, u64) {
         self.ops

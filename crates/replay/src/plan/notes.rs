@@ -7,19 +7,21 @@ use super::join::Joined;
 use crate::steps::Steps;
 use crate::trace::Trace;
 
-/// The notes on a plan with `with_work` steps.
+/// The notes on a plan with `with_work` steps and `placed` works that have their
+/// step by their stamps.
 pub(super) fn notes(
     trace: &Trace,
     steps: &Steps,
     joined: &Joined,
     with_work: usize,
+    placed: usize,
 ) -> Vec<String> {
     let mut notes = Vec::new();
     let all = steps.all();
     if all.is_empty() {
         notes.push(
             "no step recognised (vLLM's execute_…, SGLang's step[…], ProfilerStep#…): all work is \
-             admit; name the annotation of a step with --step-pattern 'PREFIX' or 'PART*PART'"
+             admit; name the annotation of a step with --step-pattern 'PREFIX' or 'PART*PART', with =prefill or =decode where it is known"
                 .to_owned(),
         );
     }
@@ -36,7 +38,13 @@ pub(super) fn notes(
             all.len() - with_work
         ));
     }
-    let unlaunched = joined.calls.iter().filter(|c| c.is_none()).count();
+    if placed > 0 {
+        notes.push(format!(
+            "{placed} pieces of GPU work have no correlation id: in the step around them on the \
+             device"
+        ));
+    }
+    let unlaunched = joined.calls.iter().filter(|c| c.is_none()).count() - placed;
     if unlaunched > 0 {
         notes.push(format!(
             "{unlaunched} pieces of GPU work have no launch record: admit"
@@ -53,6 +61,12 @@ pub(super) fn notes(
             "{} records dropped: {}",
             trace.drops.total(),
             trace.drops.reasons().join(", ")
+        ));
+    }
+    if trace.drops.read_over > 0 {
+        notes.push(format!(
+            "{} values that are not JSON, or names that are no strings: not used, read over",
+            trace.drops.read_over
         ));
     }
     if trace.drops.rounded > 0 {

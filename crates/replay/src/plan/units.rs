@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::num::NonZeroI64;
 
 use super::join::{Joined, is_graph};
-use super::{Graph, Timing, graph};
+use super::{Graph, Timing, graph, place};
 use crate::steps::Steps;
 use crate::trace::{Trace, Work, WorkKind};
 
@@ -37,6 +37,8 @@ pub(super) struct Units {
     pub(super) list: Vec<Unit>,
     /// Works in the order of their units, in each by their start.
     works: Vec<u32>,
+    /// How many works were given their step by their stamps.
+    pub(super) placed: usize,
     /// The plan's distinct graphs.
     pub(super) graphs: Vec<Graph>,
     /// The trace's name of each of the plan's kernels.
@@ -80,6 +82,7 @@ fn group(trace: &Trace, steps: &Steps, joined: &Joined) -> Units {
     let mut by_start: Vec<u32> = (0..trace.work.len() as u32).collect();
     by_start.sort_by_key(|&i| trace.work[i as usize].start_ns);
 
+    let places = place::by_stamps(trace, steps, joined, &by_start);
     let mut list: Vec<Unit> = Vec::with_capacity(by_start.len());
     // (device, process, correlation) of a graph launch → its unit.
     let mut launches: HashMap<(u32, u32, NonZeroI64), u32> = HashMap::new();
@@ -96,17 +99,23 @@ fn group(trace: &Trace, steps: &Steps, joined: &Joined) -> Units {
         let unit = graph.unwrap_or(next);
         unit_of[i as usize] = unit;
         if unit == next {
+            let (step, at_ns) = match (call, places.get(&i)) {
+                (Some(call), _) => (
+                    steps.at(call.process, call.at_ns).map(|step| step as u32),
+                    call.at_ns,
+                ),
+                (None, Some(place)) => (Some(place.step), place.at_ns),
+                (None, None) => (None, UNKNOWN),
+            };
             list.push(Unit {
                 from: 0,
                 count: 0,
-                step: call
-                    .and_then(|c| steps.at(c.process, c.at_ns))
-                    .map(|s| s as u32),
+                step,
                 // Any number marks a graph until it is built.
                 graph: graph.map(|_| NONE),
                 stream: work.stream,
                 start_ns: work.start_ns,
-                at_ns: call.map_or(UNKNOWN, |c| c.at_ns),
+                at_ns,
             });
         }
         list[unit as usize].count += 1;
@@ -121,6 +130,7 @@ fn group(trace: &Trace, steps: &Steps, joined: &Joined) -> Units {
     Units {
         list,
         works: by_start,
+        placed: places.len(),
         graphs: Vec::new(),
         kernels: Vec::new(),
         numbers: vec![NONE; trace.names.len()],

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_json_is_schema_one() {
+    fn the_json_is_schema_two() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("report.json");
         std::fs::write(&path, "old").expect("an old file");
@@ -83,14 +83,25 @@ mod tests {
             keys(&value),
             sorted(
                 "schema driver driver_path device trace every stamps steps armed_steps lanes \
-                 kernels graphs ledger driver_calls"
+                 devices kernels graphs ledger driver_calls"
             )
         );
         assert_eq!(
             keys(&value["lanes"][1]),
-            sorted("lane spans total_ns p50_ns p99_ns gap_ns overlap_ns")
+            sorted(
+                "lane spans total_ns p50_ns p99_ns gap_ns overlap_ns device armed_ns busy_ns \
+                 idle_ns lead_ns waited_ns tail_ns overlap_busy_ns incomplete_steps \
+                 incomplete_ns outside_ns"
+            )
         );
-        assert_eq!(keys(&value["kernels"][0]), sorted("name samples total_ns"));
+        assert_eq!(
+            keys(&value["devices"][0]),
+            sorted("device span_ns busy_ns idle_ns")
+        );
+        assert_eq!(
+            keys(&value["kernels"][0]),
+            sorted("name samples total_ns kind device in_graph busy_start_samples")
+        );
         assert_eq!(keys(&value["graphs"]), sorted("launches kernels"));
         assert_eq!(
             keys(&value["ledger"]),
@@ -99,7 +110,7 @@ mod tests {
                  stale_ends table_full"
             )
         );
-        assert_eq!(value["schema"], 1);
+        assert_eq!(value["schema"], 2);
         assert_eq!(value["driver"], "simulated");
         assert_eq!(value["stamps"], "honest");
         assert_eq!(value["trace"], serde_json::Value::Null);

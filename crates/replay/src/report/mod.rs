@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The result of a replay: schema 1 of its JSON, and what the text shows more.
+//! The result of a replay: schema 2 of its JSON, and what the text shows more.
 //!
 //! Invariants: the JSON has exactly the keys declared here, in this order,
 //! times in whole nanoseconds; `shown` never reaches it.
 
 mod json;
+mod latency;
 mod measured;
 mod names;
 mod text;
@@ -16,6 +17,7 @@ use metrale_telemetry::Snapshot;
 use serde::Serialize;
 
 pub use json::{WriteError, write_json_atomically};
+pub use latency::{Excess, excess};
 pub use names::shorten;
 pub use text::render;
 pub use units::{count, percent, share, time};
@@ -61,9 +63,47 @@ pub struct LaneRow {
     /// Recorded overlap on the spans' streams that a stream in order lays end
     /// to end, nanoseconds.
     pub overlap_ns: u64,
+    /// The device's number.
+    pub device: u32,
+    /// The lane's time on armed steps that were laid out in time, nanoseconds:
+    /// busy and idle.
+    pub armed_ns: u64,
+    /// Of that, time in which a launch of the lane ran.
+    pub busy_ns: u64,
+    /// Of that, time in which none did: lead, waited and tail.
+    pub idle_ns: u64,
+    /// Before the first launch.
+    pub lead_ns: u64,
+    /// Before launches that the GPU waited for.
+    pub waited_ns: u64,
+    /// After the last launch.
+    pub tail_ns: u64,
+    /// By how much the launches' lengths are more than the time that they
+    /// cover.
+    pub overlap_busy_ns: u64,
+    /// Armed steps with the lane that could not be laid out in time.
+    pub incomplete_steps: u64,
+    /// The lane's time on these, nanoseconds.
+    pub incomplete_ns: u64,
+    /// What launches took outside their lane's time, nanoseconds.
+    pub outside_ns: u64,
 }
 
-/// A kernel's row.
+/// All lanes of a device together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DeviceRow {
+    /// Its number.
+    pub device: u32,
+    /// Time that any lane took, on armed steps that were laid out in time,
+    /// nanoseconds.
+    pub span_ns: u64,
+    /// Of that, time in which any launch ran.
+    pub busy_ns: u64,
+    /// Of that, time in which none did.
+    pub idle_ns: u64,
+}
+
+/// A kernel's row, or a graph's.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct KernelRow {
     /// The whole name.
@@ -72,6 +112,14 @@ pub struct KernelRow {
     pub samples: u64,
     /// Their sum, nanoseconds.
     pub total_ns: u64,
+    /// What the row is of: `kernel` or `graph`.
+    pub kind: &'static str,
+    /// The device's number.
+    pub device: u32,
+    /// It was launched by a graph, and not one by one.
+    pub in_graph: bool,
+    /// Spans that began while their stream was busy.
+    pub busy_start_samples: u64,
 }
 
 /// Graph launches of the replay.
@@ -131,9 +179,12 @@ pub struct Report {
     pub steps: u64,
     /// Armed ones among them.
     pub armed_steps: u64,
-    /// One row per lane, in lane order.
+    /// One row for each lane and device that has spans, and one for each lane
+    /// on the first device, in lane order.
     pub lanes: Vec<LaneRow>,
-    /// Kernels with samples, most time first.
+    /// One row for each device.
+    pub devices: Vec<DeviceRow>,
+    /// Kernels and graphs with samples, most time first.
     pub kernels: Vec<KernelRow>,
     /// Graph launches.
     pub graphs: GraphRow,
@@ -147,7 +198,7 @@ pub struct Report {
 }
 
 /// The number of the JSON's schema.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// What the text shows beyond the JSON.
 #[derive(Clone, Debug, PartialEq)]
@@ -191,8 +242,8 @@ impl Report {
 #[cfg(test)]
 pub(crate) mod sample {
     use super::*;
-    use metrale_telemetry::kernel::{Estimate, LANE_DECODE, StandardError};
-    use metrale_telemetry::snapshot::{KernelLane, KernelSnapshot, LaunchBound};
+    use metrale_telemetry::kernel::{Estimate, LANE_DECODE, LaneFigures, StandardError};
+    use metrale_telemetry::snapshot::{KernelLane, KernelSnapshot};
     use metrale_telemetry::{Floor, Telemetry};
 
     /// A report with something in every part.
@@ -205,15 +256,18 @@ pub(crate) mod sample {
             p99_ns,
             gap_ns,
             overlap_ns,
+            ..LaneRow::default()
         };
         let kernel = |name: &str, samples, total_ns| KernelRow {
             name: name.into(),
             samples,
             total_ns,
+            kind: "kernel",
+            ..KernelRow::default()
         };
         let attention = "void serve::attn::paged_decode_kernel<serve::attn::Traits<bf16, 128, 16, \
                          false>, serve::attn::SplitKV<";
-        Report {
+        let mut report = Report {
             schema: SCHEMA,
             driver: Driver::Simulated,
             driver_path: "target/sim/libcuda.so.1".into(),
@@ -244,6 +298,7 @@ pub(crate) mod sample {
                     0,
                 ),
             ],
+            devices: vec![DeviceRow::default()],
             kernels: vec![
                 kernel("serve_gemm_bf16_lm_head", 3, 936_000),
                 kernel(
@@ -286,7 +341,13 @@ pub(crate) mod sample {
                 }),
                 notes: vec!["2 records dropped: 2 stamp 0 (never collected)".into()],
             },
-        }
+        };
+        let decode = &mut report.lanes[LANE_DECODE];
+        (decode.armed_ns, decode.busy_ns, decode.idle_ns) = (30_400_000, 29_900_000, 500_000);
+        (decode.lead_ns, decode.waited_ns, decode.tail_ns) = (100_000, 390_000, 10_000);
+        (decode.overlap_busy_ns, decode.outside_ns) = (7_000, 3_000);
+        (decode.incomplete_steps, decode.incomplete_ns) = (1, 10_000_000);
+        report
     }
 
     /// What three armed steps in one of 189 decode steps left.
@@ -300,27 +361,26 @@ pub(crate) mod sample {
                 share: error,
             }),
         };
-        let kernel = |name: String, near_floor, lanes: &[(&str, Estimate)]| KernelSnapshot {
-            name: Some(name),
-            near_floor: Some(near_floor),
-            lanes: (lanes.iter())
-                .map(|(lane, estimate)| KernelLane {
-                    lane: (*lane).to_owned(),
-                    estimate: *estimate,
-                })
-                .collect(),
-            ..KernelSnapshot::default()
+        let kernel = |name: String, idle_start, lanes: &[(&str, Estimate)]| {
+            let mut kernel = KernelSnapshot::default();
+            kernel.name = Some(name);
+            let lane = |(lane, estimate): &(&str, Estimate)| KernelLane {
+                lane: (*lane).to_owned(),
+                estimate: *estimate,
+            };
+            kernel.lanes = lanes.iter().map(lane).collect();
+            let figures = &mut kernel.figures;
+            (figures.busy_start_samples, figures.busy_start_ns) = (64, 640_000);
+            (figures.idle_start_samples, figures.idle_start_ns) = idle_start;
+            (kernel.samples, kernel.total_ns) = (64 + idle_start.0, 640_000 + idle_start.1);
+            kernel
         };
         let mut snapshot = Telemetry::new().snapshot();
-        let decode = &mut snapshot.lanes[LANE_DECODE];
-        (decode.armed_ns, decode.kernel_ns) = (30_400_000, 29_900_000);
-        decode.estimate.covered = Some(estimate(3, 0.984, None));
-        for lane in &mut snapshot.lanes {
-            lane.launch_bound = Some(LaunchBound {
-                launches: 4,
-                gap_ns: 9_000,
-            });
-        }
+        snapshot.lanes[LANE_DECODE].estimate.covered = Some(estimate(3, 0.984, None));
+        snapshot.losses.incomplete_steps = 1;
+        let mut figures = LaneFigures::default();
+        figures.waits = 12;
+        snapshot.lanes[LANE_DECODE].figures = Some(figures);
         snapshot.floor = Floor {
             pair_ns: Some(1_650),
             begin_ns: Some(1_650),
@@ -334,15 +394,15 @@ pub(crate) mod sample {
             ("prefill", estimate(29, 0.2, None)),
         ];
         snapshot.kernels = vec![
-            kernel("serve_gemm_bf16_lm_head".to_owned(), false, &gemm),
+            kernel("serve_gemm_bf16_lm_head".to_owned(), (0, 0), &gemm),
             kernel(
                 format!("{attention}true> >(serve::attn::Params)"),
-                false,
+                (90, 1_350_000),
                 &[("decode", estimate(64, 0.002, Some(0.0001)))],
             ),
             kernel(
                 format!("{attention}false> >(serve::attn::Params)"),
-                true,
+                (3, 9_000),
                 &[("decode", estimate(3, 0.0003, None))],
             ),
         ];

@@ -58,8 +58,7 @@ impl Page {
         let indent = 10;
         let mut line = format!("{label:<indent$}");
         let mut empty = true;
-        for word in text.split_whitespace() {
-            let mut word: String = word.to_owned();
+        for mut word in words(text) {
             loop {
                 let used = line.chars().count() + usize::from(!empty);
                 let size = word.chars().count();
@@ -87,6 +86,22 @@ impl Page {
         }
         self.line(&line);
     }
+}
+
+/// The words of a text; a number stays with its unit.
+fn words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let unit = word.trim_end_matches([',', ';', ':']);
+        match words.last_mut() {
+            Some(number) if ["ns", "µs", "ms", "s", "%"].contains(&unit) => {
+                number.push(' ');
+                number.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
 }
 
 fn head(report: &Report, out: &mut Page) {
@@ -117,7 +132,8 @@ fn head(report: &Report, out: &mut Page) {
 
 fn facts(report: &Report, out: &mut Page) {
     let shown = &report.shown;
-    measured::coverage(&shown.snapshot, out);
+    measured::busy(report, out);
+    measured::losses(&shown.snapshot, out);
     out.fact(
         "graphs",
         &format!(
@@ -148,7 +164,7 @@ fn facts(report: &Report, out: &mut Page) {
         );
     }
     if let Some(found) = &shown.check {
-        out.fact("check", &check(found));
+        out.fact("check", &check(found, &report.ledger));
     }
     ledger(&report.ledger, out);
     let calls: Vec<String> = report
@@ -165,10 +181,12 @@ fn facts(report: &Report, out: &mut Page) {
     }
 }
 
-fn check(found: &Check) -> String {
+fn check(found: &Check, ledger: &Ledger) -> String {
+    let is_all = ledger.landed == ledger.attempts && ledger.table_full == 0;
     let off = |ns: u64| match ns {
         0 => "to the nanosecond".to_owned(),
-        ns => format!("but for {} of f32 rounding", time(ns)),
+        ns if is_all => format!("but for {} of f32 rounding", time(ns)),
+        ns => format!("but for {} of lost spans and f32 rounding", time(ns)),
     };
     let lanes = off(found.lanes_off_ns);
     match found.kernels_off_ns {

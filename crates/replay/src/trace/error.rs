@@ -14,9 +14,19 @@ pub enum TraceError {
     /// The file holds no byte.
     #[error("is empty (a Kineto or Chrome JSON trace was expected)")]
     Empty,
+    /// The file is of another kind.
+    #[error("this is {found}, a Kineto JSON is needed: {cure}")]
+    NotATrace {
+        /// What it is.
+        found: String,
+        /// What to do.
+        cure: String,
+    },
     /// The compressed stream is damaged or cut short.
-    #[error("byte {at}: damaged gzip data: {reason} (is the file complete?)")]
-    Gzip {
+    #[error("byte {at}: damaged {packing} data: {reason} (is the file complete?)")]
+    Damaged {
+        /// How it is packed.
+        packing: &'static str,
         /// Unpacked bytes read before the damage.
         at: u64,
         /// What the decoder said.
@@ -24,13 +34,15 @@ pub enum TraceError {
     },
     /// The file unpacks to more than is plausible for a trace.
     #[error(
-        "unpacks to more than {limit} bytes from {packed}: refused as a gzip bomb (unpack it first if it is genuine)"
+        "unpacks to more than {limit} bytes from {packed}: refused as a {packing} bomb (unpack it first if it is genuine)"
     )]
     TooBig {
         /// The limit in unpacked bytes.
         limit: u64,
-        /// The size of the file in bytes.
+        /// The bytes of the file that were read until then.
         packed: u64,
+        /// How it is packed.
+        packing: &'static str,
     },
     /// The text is not JSON, is cut short, or is not shaped like a trace.
     #[error("line {line} column {column}: {reason}")]

@@ -1,40 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One event of a trace, taken from the parser key by key.
+//! One event of a trace, taken key by key.
 //!
-//! Invariants: an event of a category that a replay does not use is skipped
-//! without allocating; an event of one that it does use is either taken or
-//! counted in [`Drops`](super::Drops). Strings are taken as bytes, so a name
-//! need not be UTF-8; numbers as their text, so a stamp is never a float.
+//! Invariants: of an event of a category that a replay does not use nothing is
+//! kept once the category is known; names are bytes, so they need not be UTF-8;
+//! numbers are text, so a stamp is never a float.
 
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
+use std::io::Read;
 
-use super::read::Sink;
+use super::json::{Json, Kind, Result, Text};
 
 /// What an event is to a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Category {
+pub(super) enum Category {
     /// Of no use.
     #[default]
     Skip,
     Kernel,
     Copy,
     Set,
-    /// A host call into the runtime or the driver.
+    /// A host call into a runtime or a driver, of whatever backend.
     Call,
     Annotation,
 }
 
 impl Category {
-    fn of(text: &[u8]) -> Self {
-        match text {
+    fn of(text: &Text) -> Self {
+        if text.odd || text.kind != Kind::String {
+            return Category::Skip;
+        }
+        match &text.bytes[..] {
             b"kernel" | b"Kernel" => Category::Kernel,
             b"gpu_memcpy" | b"Memcpy" => Category::Copy,
             b"gpu_memset" | b"Memset" => Category::Set,
-            b"cuda_runtime" | b"cuda_driver" | b"hip_runtime" | b"hip_driver" | b"Runtime" => {
-                Category::Call
-            }
             b"user_annotation" => Category::Annotation,
+            b"Runtime" => Category::Call,
+            other if other.ends_with(b"_runtime") || other.ends_with(b"_driver") => Category::Call,
             _ => Category::Skip,
         }
     }
@@ -42,53 +42,19 @@ impl Category {
 
 /// The parts of an event that a replay reads; one is reused for all events.
 #[derive(Debug, Default)]
-pub(crate) struct Fields {
-    pub(crate) category: Category,
-    pub(crate) name: Vec<u8>,
-    pub(crate) named: bool,
-    pub(crate) complete: bool,
-    pub(crate) duplicate: bool,
-    pub(crate) ts: Option<Box<RawValue>>,
-    pub(crate) dur: Option<Box<RawValue>>,
-    pub(crate) pid: Option<Box<RawValue>>,
-    pub(crate) tid: Option<Box<RawValue>>,
-    pub(crate) device: Option<Box<RawValue>>,
-    pub(crate) stream: Option<Box<RawValue>>,
-    pub(crate) correlation: Option<Box<RawValue>>,
-}
-
-impl Fields {
-    fn clear(&mut self) {
-        let mut name = std::mem::take(&mut self.name);
-        name.clear();
-        *self = Fields {
-            name,
-            ..Fields::default()
-        };
-    }
-}
-
-/// A string value or key, given to a closure as bytes.
-struct Bytes<F>(F);
-
-impl<'de, T, F: FnOnce(&[u8]) -> T> DeserializeSeed<'de> for Bytes<F> {
-    type Value = T;
-    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<T, D::Error> {
-        d.deserialize_bytes(self)
-    }
-}
-
-impl<'de, T, F: FnOnce(&[u8]) -> T> Visitor<'de> for Bytes<F> {
-    type Value = T;
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a string")
-    }
-    fn visit_bytes<E>(self, v: &[u8]) -> Result<T, E> {
-        Ok((self.0)(v))
-    }
-    fn visit_str<E>(self, v: &str) -> Result<T, E> {
-        Ok((self.0)(v.as_bytes()))
-    }
+pub(super) struct Fields {
+    pub(super) category: Category,
+    pub(super) duplicate: bool,
+    cat: Text,
+    pub(super) phase: Text,
+    pub(super) name: Text,
+    pub(super) ts: Text,
+    pub(super) dur: Text,
+    pub(super) pid: Text,
+    pub(super) tid: Text,
+    pub(super) device: Text,
+    pub(super) stream: Text,
+    pub(super) correlation: Text,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -120,146 +86,75 @@ impl Seen {
     }
 }
 
-/// One entry of the event list.
-pub(crate) struct EventSeed<'s, 'p>(pub(crate) &'s mut Sink<'p>);
-
-impl<'de> DeserializeSeed<'de> for EventSeed<'_, '_> {
-    type Value = ();
-    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<(), D::Error> {
-        d.deserialize_any(self)
+impl Fields {
+    fn clear(&mut self) {
+        self.category = Category::Skip;
+        self.duplicate = false;
+        for text in [
+            &mut self.cat,
+            &mut self.phase,
+            &mut self.name,
+            &mut self.ts,
+            &mut self.dur,
+            &mut self.pid,
+            &mut self.tid,
+            &mut self.device,
+            &mut self.stream,
+            &mut self.correlation,
+        ] {
+            text.clear();
+        }
     }
-}
 
-impl<'de> Visitor<'de> for EventSeed<'_, '_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("an event")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let sink = self.0;
-        let mut fields = std::mem::take(&mut sink.fields);
-        fields.clear();
-        let mut seen = Seen::default();
-        let mut known = false;
-        while let Some(key) = map.next_key_seed(Bytes(event_key))? {
-            // Once the category says that the event is of no use, the rest of
-            // it is only scanned over.
-            if known && fields.category == Category::Skip {
-                map.next_value::<IgnoredAny>()?;
+    /// Takes the event whose opening bracket is next. A name or a category that
+    /// is no string counts among what is not JSON.
+    pub(super) fn read<R: Read>(&mut self, json: &mut Json<R>) -> Result<()> {
+        self.clear();
+        json.enter();
+        let (mut first, mut seen, mut known) = (true, Seen::default(), false);
+        while let Some(key) = json.key(&mut first, event_key)? {
+            if known && self.category == Category::Skip {
+                let odd = json.odd;
+                let is_string = json.skip()?;
+                json.odd += u64::from(key == Key::Name && !is_string && json.odd == odd);
                 continue;
             }
-            fields.duplicate |= seen.again(key);
+            self.duplicate |= seen.again(key);
             match key {
-                Key::Phase => fields.complete = map.next_value_seed(Bytes(|v: &[u8]| v == b"X"))?,
+                Key::Phase => json.text(&mut self.phase)?,
                 Key::Category => {
-                    fields.category = map.next_value_seed(Bytes(Category::of))?;
+                    json.text(&mut self.cat)?;
+                    json.odd += self.cat.is_no_string();
+                    self.category = Category::of(&self.cat);
                     known = true;
                 }
                 Key::Name => {
-                    let name = &mut fields.name;
-                    map.next_value_seed(Bytes(|v: &[u8]| {
-                        name.clear();
-                        name.extend_from_slice(v);
-                    }))?;
-                    fields.named = true;
+                    json.text(&mut self.name)?;
+                    json.odd += self.name.is_no_string();
                 }
-                Key::Ts => fields.ts = Some(map.next_value()?),
-                Key::Dur => fields.dur = Some(map.next_value()?),
-                Key::Pid => fields.pid = Some(map.next_value()?),
-                Key::Tid => fields.tid = Some(map.next_value()?),
-                Key::Args => map.next_value_seed(ArgsSeed(&mut fields))?,
-                _ => {
-                    map.next_value::<IgnoredAny>()?;
-                }
+                Key::Ts => json.text(&mut self.ts)?,
+                Key::Dur => json.text(&mut self.dur)?,
+                Key::Pid => json.text(&mut self.pid)?,
+                Key::Tid => json.text(&mut self.tid)?,
+                Key::Args if json.next()? == Some(b'{') => self.read_args(json)?,
+                _ => drop(json.skip()?),
             }
         }
-        sink.take(&fields);
-        sink.fields = fields;
         Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        self.0.not_an_event();
-        Ok(())
-    }
-    fn visit_unit<E>(self) -> Result<(), E> {
-        self.0.not_an_event();
-        Ok(())
-    }
-    fn visit_bool<E: serde::de::Error>(self, _: bool) -> Result<(), E> {
-        self.visit_unit()
-    }
-    fn visit_i64<E: serde::de::Error>(self, _: i64) -> Result<(), E> {
-        self.visit_unit()
-    }
-    fn visit_u64<E: serde::de::Error>(self, _: u64) -> Result<(), E> {
-        self.visit_unit()
-    }
-    fn visit_f64<E: serde::de::Error>(self, _: f64) -> Result<(), E> {
-        self.visit_unit()
-    }
-    fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<(), E> {
-        self.visit_unit()
-    }
-}
-
-/// An event's `args`; anything but an object there is passed over.
-struct ArgsSeed<'f>(&'f mut Fields);
-
-impl<'de> DeserializeSeed<'de> for ArgsSeed<'_> {
-    type Value = ();
-    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<(), D::Error> {
-        d.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for ArgsSeed<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("an event's arguments")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let fields = self.0;
-        let mut seen = Seen::default();
-        while let Some(key) = map.next_key_seed(Bytes(args_key))? {
-            fields.duplicate |= seen.again(key);
+    fn read_args<R: Read>(&mut self, json: &mut Json<R>) -> Result<()> {
+        json.enter();
+        let (mut first, mut seen) = (true, Seen::default());
+        while let Some(key) = json.key(&mut first, args_key)? {
+            self.duplicate |= seen.again(key);
             match key {
-                Key::Device => fields.device = Some(map.next_value()?),
-                Key::Stream => fields.stream = Some(map.next_value()?),
-                Key::Correlation => fields.correlation = Some(map.next_value()?),
-                _ => {
-                    map.next_value::<IgnoredAny>()?;
-                }
+                Key::Device => json.text(&mut self.device)?,
+                Key::Stream => json.text(&mut self.stream)?,
+                Key::Correlation => json.text(&mut self.correlation)?,
+                _ => drop(json.skip()?),
             }
         }
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(())
-    }
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
         Ok(())
     }
 }

@@ -8,14 +8,17 @@
 
 mod error;
 mod event;
+mod foreign;
 mod intern;
+mod json;
+mod members;
 mod read;
 mod stamp;
 mod unpack;
 
 pub use error::TraceError;
 pub use intern::Names;
-pub use read::{read, read_bytes};
+pub use read::{read, read_bytes, read_stream};
 pub use stamp::{BadStamp, Nanos, parse_us};
 pub use unpack::Limits;
 
@@ -118,9 +121,11 @@ pub struct Drops {
     pub missing_fields: u64,
     /// A phase other than a complete event.
     pub not_complete: u64,
+    /// A value that is used is not JSON.
+    pub not_json: u64,
     /// A stamp or duration that is no number or does not fit.
     pub bad_stamps: u64,
-    /// A stamp of zero: the recorder never collected it.
+    /// GPU work with a stamp of zero: the recorder never collected it.
     pub zero_stamps: u64,
     /// A duration below zero.
     pub negative_durations: u64,
@@ -128,6 +133,10 @@ pub struct Drops {
     pub absurd: u64,
     /// Not dropped: digits below one nanosecond were rounded.
     pub rounded: u64,
+    /// Not dropped: values that are not JSON (`NaN`, `inf`, a raw control byte
+    /// or a bad escape in a string), and names and categories that are no
+    /// strings, where they are not used.
+    pub read_over: u64,
 }
 
 impl Drops {
@@ -138,6 +147,7 @@ impl Drops {
             (self.duplicate_keys, "a key given twice"),
             (self.missing_fields, "no name, stamp or duration"),
             (self.not_complete, "not a complete event"),
+            (self.not_json, "a value in use that is not JSON"),
             (self.bad_stamps, "a stamp that is no number or does not fit"),
             (self.zero_stamps, "stamp 0 (never collected)"),
             (self.negative_durations, "a negative duration"),
@@ -155,6 +165,7 @@ impl Drops {
             + self.duplicate_keys
             + self.missing_fields
             + self.not_complete
+            + self.not_json
             + self.bad_stamps
             + self.zero_stamps
             + self.negative_durations

@@ -5,27 +5,23 @@
 //! record per piece of GPU work, host call and annotation.
 
 use std::collections::HashMap;
-use std::io::BufReader;
+use std::io::{Cursor, Read};
 use std::num::NonZeroI64;
 use std::path::Path;
 
-use serde::de::{
-    DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
-};
-use serde_json::value::RawValue;
-
-use super::event::{Category, EventSeed, Fields};
-use super::stamp::unquote;
-use super::unpack::{Counts, Source};
+use super::event::{Category, Fields};
+use super::json::{Fault, Json, Kind, Result as Parsed, Text};
+use super::unpack::Source;
 use super::{
     Annotation, BadStamp, Call, CallKind, LONGEST_WORK_NS, Limits, Stream, Trace, TraceError, Work,
     WorkKind, parse_us,
 };
 
-/// Called now and then with (file bytes read, file size in bytes).
-pub(crate) type OnProgress<'p> = &'p mut dyn FnMut(u64, u64);
+/// Events between two reports of progress.
+const REPORT_EVERY: u64 = 4096;
 
-/// Reads the trace at `path`.
+/// Reads the trace at `path`. `on_progress` is called now and then with the
+/// bytes read and the size of the file, where it has one.
 ///
 /// # Errors
 ///
@@ -39,54 +35,50 @@ pub fn read(
     parse(Source::open(path, limits)?, on_progress)
 }
 
+/// Reads a trace from a stream, packed or not.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn read_stream(reader: impl Read + 'static, limits: &Limits) -> Result<Trace, TraceError> {
+    parse(Source::new(reader, None, None, limits)?, &mut |_, _| {})
+}
+
 /// Reads a trace that is in memory, packed or not.
 ///
 /// # Errors
 ///
 /// As [`read`].
 pub fn read_bytes(bytes: Vec<u8>, limits: &Limits) -> Result<Trace, TraceError> {
-    let size = bytes.len() as u64;
-    let source = Source::new(std::io::Cursor::new(bytes), size, limits)?;
-    parse(source, &mut |_, _| {})
+    read_stream(Cursor::new(bytes), limits)
 }
 
-fn parse(source: Source, on_progress: OnProgress<'_>) -> Result<Trace, TraceError> {
-    let counts = source.counts();
-    let (limit, packed) = (source.limit(), source.packed_size);
-    let mut sink = Sink {
-        trace: Trace::default(),
-        fields: Fields::default(),
-        streams: HashMap::new(),
-        counts: counts.clone(),
-        size: packed,
-        on_progress,
-    };
-    let mut json =
-        serde_json::Deserializer::from_reader(BufReader::with_capacity(64 << 10, source));
-    let parsed = json
-        .deserialize_any(Document(&mut sink))
-        .and_then(|()| json.end());
-    if let Err(error) = parsed {
-        let (line, column) = (error.line(), error.column());
-        if error.is_io() {
-            return Err(Source::explain(&counts, limit, packed, error.into()));
+fn parse(source: Source, on_progress: &mut dyn FnMut(u64, u64)) -> Result<Trace, TraceError> {
+    let mut json = Json::new(source);
+    let mut sink = Sink::default();
+    let parsed = document(&mut json, &mut |json| {
+        sink.event(json)?;
+        let source = json.reader();
+        if let (0, Some(size)) = (sink.trace.events % REPORT_EVERY, source.size) {
+            on_progress(source.packed(), size);
         }
-        if counts.unpacked() == 0 {
-            return Err(TraceError::Empty);
+        Ok(())
+    });
+    match parsed {
+        Ok(()) => {}
+        Err(Fault::Io(error)) => return Err(json.reader().explain(error)),
+        Err(Fault::Syntax(reason)) => {
+            let (line, column) = json.place();
+            return Err(TraceError::Json {
+                line,
+                column,
+                reason: one_line(&reason),
+            });
         }
-        // serde_json ends its messages with the place, which stands first here.
-        let mut reason = error.to_string();
-        if let Some(at) = reason.rfind(" at line ") {
-            reason.truncate(at);
-        }
-        return Err(TraceError::Json {
-            line,
-            column,
-            reason: one_line(&reason),
-        });
     }
     let mut trace = sink.trace;
-    trace.bytes = counts.unpacked();
+    trace.bytes = json.reader().unpacked();
+    trace.drops.read_over = json.odd;
     trace.rebase();
     if trace.work.is_empty() {
         let reasons = trace.drops.reasons();
@@ -104,7 +96,7 @@ fn parse(source: Source, on_progress: OnProgress<'_>) -> Result<Trace, TraceErro
 }
 
 /// An error message quotes input, so it is cut and kept to one line.
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     let cut: String = text.chars().take(160).collect();
     cut.escape_debug()
         .to_string()
@@ -112,86 +104,58 @@ fn one_line(text: &str) -> String {
         .replace("\\'", "'")
 }
 
-/// The whole file: an object with `traceEvents`, or the bare list.
-struct Document<'s, 'p>(&'s mut Sink<'p>);
-
-impl<'de> Visitor<'de> for Document<'_, '_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a trace (an object with \"traceEvents\", or a list of events)")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut found = false;
-        while let Some(is_events) = map.next_key_seed(IsEvents)? {
-            if !is_events {
-                map.next_value::<IgnoredAny>()?;
-                continue;
+/// The whole file: an object with `traceEvents`, or the bare list, which may
+/// lack its end, as a recorder that stops early leaves it.
+fn document<R: Read>(
+    json: &mut Json<R>,
+    event: &mut impl FnMut(&mut Json<R>) -> Parsed<()>,
+) -> Parsed<()> {
+    let wrong = |text: &str| Err(Fault::Syntax(text.to_owned()));
+    match json.next()? {
+        Some(b'[') => {
+            json.enter();
+            let mut first = true;
+            while json.last_element(&mut first)? {
+                event(json)?;
             }
-            if found {
-                return Err(A::Error::custom("a second \"traceEvents\""));
+        }
+        Some(b'{') => {
+            json.enter();
+            let (mut first, mut found) = (true, false);
+            while let Some(is_events) = json.key(&mut first, |key| key == b"traceEvents")? {
+                if !is_events {
+                    json.skip()?;
+                    continue;
+                }
+                if std::mem::replace(&mut found, true) {
+                    return wrong("a second \"traceEvents\"");
+                }
+                if json.next()? != Some(b'[') {
+                    return wrong("expected a list of events in \"traceEvents\"");
+                }
+                json.enter();
+                let mut first = true;
+                while json.element(&mut first)? {
+                    event(json)?;
+                }
             }
-            found = true;
-            map.next_value_seed(EventList(self.0))?;
+            if !found {
+                return wrong("no \"traceEvents\" in the object");
+            }
         }
-        if found {
-            Ok(())
-        } else {
-            Err(A::Error::custom("no \"traceEvents\" in the object"))
+        Some(_) => {
+            return wrong("expected a trace (an object with \"traceEvents\", or a list of events)");
         }
+        None => return wrong("EOF where a trace was expected"),
     }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<(), A::Error> {
-        EventList(self.0).visit_seq(seq)
-    }
-}
-
-/// Whether a key is `traceEvents`.
-struct IsEvents;
-
-impl<'de> DeserializeSeed<'de> for IsEvents {
-    type Value = bool;
-    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<bool, D::Error> {
-        d.deserialize_bytes(self)
-    }
-}
-
-impl Visitor<'_> for IsEvents {
-    type Value = bool;
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a key")
-    }
-    fn visit_bytes<E>(self, v: &[u8]) -> Result<bool, E> {
-        Ok(v == b"traceEvents")
-    }
-    fn visit_str<E>(self, v: &str) -> Result<bool, E> {
-        Ok(v == "traceEvents")
-    }
-}
-
-struct EventList<'s, 'p>(&'s mut Sink<'p>);
-
-impl<'de> DeserializeSeed<'de> for EventList<'_, '_> {
-    type Value = ();
-    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<(), D::Error> {
-        d.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for EventList<'_, '_> {
-    type Value = ();
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a list of events")
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while seq.next_element_seed(EventSeed(self.0))?.is_some() {}
-        Ok(())
-    }
+    json.end()
 }
 
 /// Why an event is not taken.
 enum Refusal {
+    Duplicate,
+    NotComplete,
+    NotJson,
     Missing,
     Bad,
     Zero,
@@ -200,70 +164,81 @@ enum Refusal {
 }
 
 /// Where events go.
-pub(crate) struct Sink<'p> {
+#[derive(Default)]
+struct Sink {
     trace: Trace,
-    pub(crate) fields: Fields,
+    fields: Fields,
     streams: HashMap<Stream, u32>,
-    counts: Counts,
-    size: u64,
-    on_progress: OnProgress<'p>,
 }
 
-impl Sink<'_> {
-    /// Counts an entry that is not an object.
-    pub(crate) fn not_an_event(&mut self) {
+impl Sink {
+    /// Takes the next entry of the event list, or counts why not. What is not
+    /// JSON in an entry that is dropped is not read over.
+    fn event<R: Read>(&mut self, json: &mut Json<R>) -> Parsed<()> {
         self.trace.events += 1;
-        self.trace.drops.not_an_event += 1;
+        let odd = json.odd;
+        if json.next()? != Some(b'{') {
+            json.skip()?;
+            json.odd = odd;
+            self.trace.drops.not_an_event += 1;
+            return Ok(());
+        }
+        let mut fields = std::mem::take(&mut self.fields);
+        fields.read(json)?;
+        if let Err(refusal) = self.take(&fields) {
+            json.odd = odd;
+            let drops = &mut self.trace.drops;
+            *match refusal {
+                Refusal::Duplicate => &mut drops.duplicate_keys,
+                Refusal::NotComplete => &mut drops.not_complete,
+                Refusal::NotJson => &mut drops.not_json,
+                Refusal::Missing => &mut drops.missing_fields,
+                Refusal::Bad => &mut drops.bad_stamps,
+                Refusal::Zero => &mut drops.zero_stamps,
+                Refusal::Negative => &mut drops.negative_durations,
+                Refusal::Absurd => &mut drops.absurd,
+            } += 1;
+        }
+        self.fields = fields;
+        Ok(())
     }
 
-    /// Takes an event, or counts why not.
-    pub(crate) fn take(&mut self, fields: &Fields) {
-        self.trace.events += 1;
-        if self.trace.events.is_multiple_of(4096) {
-            (self.on_progress)(self.counts.packed(), self.size);
-        }
+    fn take(&mut self, fields: &Fields) -> Result<(), Refusal> {
         if fields.category == Category::Skip {
-            return;
+            return Ok(());
         }
         if fields.duplicate {
-            self.trace.drops.duplicate_keys += 1;
-            return;
+            return Err(Refusal::Duplicate);
         }
-        if !fields.complete {
-            self.trace.drops.not_complete += 1;
-            return;
+        if given(&fields.phase)?.is_none_or(|phase| phase != b"X") {
+            return Err(Refusal::NotComplete);
         }
-        let taken = match fields.category {
+        match fields.category {
             Category::Skip => Ok(()),
-            Category::Kernel | Category::Copy | Category::Set => self.take_work(fields),
+            Category::Kernel => {
+                let name = self.name(fields)?;
+                self.take_work(fields, WorkKind::Kernel(name))
+            }
+            Category::Copy => self.take_work(fields, WorkKind::Copy),
+            Category::Set => self.take_work(fields, WorkKind::Set),
             Category::Call => self.take_call(fields),
             Category::Annotation => self.take_annotation(fields),
-        };
-        let drops = &mut self.trace.drops;
-        match taken {
-            Ok(()) => {}
-            Err(Refusal::Missing) => drops.missing_fields += 1,
-            Err(Refusal::Bad) => drops.bad_stamps += 1,
-            Err(Refusal::Zero) => drops.zero_stamps += 1,
-            Err(Refusal::Negative) => drops.negative_durations += 1,
-            Err(Refusal::Absurd) => drops.absurd += 1,
         }
     }
 
-    fn take_work(&mut self, fields: &Fields) -> Result<(), Refusal> {
+    fn take_work(&mut self, fields: &Fields, kind: WorkKind) -> Result<(), Refusal> {
         let (start_ns, duration_ns) = self.span(fields)?;
+        // The recorder never collected it.
+        if start_ns == 0 {
+            return Err(Refusal::Zero);
+        }
         if duration_ns > LONGEST_WORK_NS {
             return Err(Refusal::Absurd);
         }
-        let kind = match fields.category {
-            Category::Copy => WorkKind::Copy,
-            Category::Set => WorkKind::Set,
-            _ if !fields.named => return Err(Refusal::Missing),
-            _ => WorkKind::Kernel(self.trace.names.intern(&fields.name)),
-        };
+        let correlation = correlation(fields)?;
         let stream = Stream {
-            device: self.id(fields.device.as_deref().or(fields.pid.as_deref())),
-            stream: self.id(fields.stream.as_deref().or(fields.tid.as_deref())),
+            device: self.id(&fields.device, &fields.pid)?,
+            stream: self.id(&fields.stream, &fields.tid)?,
         };
         let next = self.trace.streams.len() as u32;
         let index = *self.streams.entry(stream).or_insert(next);
@@ -274,7 +249,7 @@ impl Sink<'_> {
             start_ns,
             duration_ns,
             stream: index,
-            correlation: correlation(fields),
+            correlation,
             kind,
         });
         Ok(())
@@ -282,27 +257,24 @@ impl Sink<'_> {
 
     fn take_call(&mut self, fields: &Fields) -> Result<(), Refusal> {
         // A call without an id launched nothing that can be found.
-        let Some(correlation) = correlation(fields) else {
+        let Some(correlation) = correlation(fields)? else {
             return Ok(());
         };
-        let at_ns = self.stamp(fields.ts.as_deref())?;
-        let process = self.id(fields.pid.as_deref());
+        let at_ns = self.nanos(&fields.ts)?;
+        let process = self.id(&fields.pid, &fields.pid)?;
         self.trace.calls.push(Call {
             at_ns,
             correlation,
             process,
-            kind: call_kind(&fields.name),
+            kind: call_kind(given(&fields.name)?.unwrap_or_default()),
         });
         Ok(())
     }
 
     fn take_annotation(&mut self, fields: &Fields) -> Result<(), Refusal> {
-        if !fields.named {
-            return Err(Refusal::Missing);
-        }
+        let name = self.name(fields)?;
         let (start_ns, duration_ns) = self.span(fields)?;
-        let process = self.id(fields.pid.as_deref());
-        let name = self.trace.names.intern(&fields.name);
+        let process = self.id(&fields.pid, &fields.pid)?;
         self.trace.annotations.push(Annotation {
             start_ns,
             end_ns: start_ns.saturating_add_unsigned(duration_ns),
@@ -313,8 +285,8 @@ impl Sink<'_> {
     }
 
     fn span(&mut self, fields: &Fields) -> Result<(i64, u64), Refusal> {
-        let start_ns = self.stamp(fields.ts.as_deref())?;
-        let duration = self.nanos(fields.dur.as_deref())?;
+        let start_ns = self.nanos(&fields.ts)?;
+        let duration = self.nanos(&fields.dur)?;
         let duration_ns = u64::try_from(duration).map_err(|_| Refusal::Negative)?;
         // Both ends must be moments that fit.
         start_ns
@@ -323,18 +295,9 @@ impl Sink<'_> {
         Ok((start_ns, duration_ns))
     }
 
-    fn stamp(&mut self, text: Option<&RawValue>) -> Result<i64, Refusal> {
-        match self.nanos(text)? {
-            0 => Err(Refusal::Zero),
-            ns => Ok(ns),
-        }
-    }
-
-    fn nanos(&mut self, text: Option<&RawValue>) -> Result<i64, Refusal> {
-        let text = text.ok_or(Refusal::Missing)?.get();
-        if text == "null" {
-            return Err(Refusal::Missing);
-        }
+    fn nanos(&mut self, text: &Text) -> Result<i64, Refusal> {
+        let text = given(text)?.ok_or(Refusal::Missing)?;
+        let text = std::str::from_utf8(text).map_err(|_| Refusal::Bad)?;
         let nanos = parse_us(text).map_err(|error| match error {
             BadStamp::NotANumber | BadStamp::OutOfRange => Refusal::Bad,
         })?;
@@ -342,16 +305,44 @@ impl Sink<'_> {
         Ok(nanos.ns)
     }
 
-    fn id(&mut self, text: Option<&RawValue>) -> u32 {
-        let text = text.map_or("", |raw| unquote(raw.get()));
-        self.trace.ids.intern(text.as_bytes())
+    fn name(&mut self, fields: &Fields) -> Result<u32, Refusal> {
+        match (given(&fields.name)?, fields.name.kind) {
+            (Some(name), Kind::String) => Ok(self.trace.names.intern(name)),
+            _ => Err(Refusal::Missing),
+        }
+    }
+
+    /// The number of an id, taken from `other` where `text` is not given.
+    fn id(&mut self, text: &Text, other: &Text) -> Result<u32, Refusal> {
+        let text = match given(text)? {
+            None => given(other)?,
+            given => given,
+        };
+        Ok(self.trace.ids.intern(text.unwrap_or_default()))
     }
 }
 
-/// The correlation id of an event; 0 is the recorders' word for none.
-fn correlation(fields: &Fields) -> Option<NonZeroI64> {
-    let text = unquote(fields.correlation.as_ref()?.get());
-    text.parse().ok()
+/// The text of a field that is used, if there is one.
+fn given(text: &Text) -> Result<Option<&[u8]>, Refusal> {
+    match text.kind {
+        _ if text.odd => Err(Refusal::NotJson),
+        Kind::Absent | Kind::Null => Ok(None),
+        Kind::String | Kind::Scalar | Kind::Composite => Ok(Some(&text.bytes)),
+    }
+}
+
+/// The correlation id of an event; 0 is the recorders' word for none. Some
+/// writers make it a float: 5.0 is 5.
+fn correlation(fields: &Fields) -> Result<Option<NonZeroI64>, Refusal> {
+    let text = given(&fields.correlation)?.unwrap_or_default();
+    let text = std::str::from_utf8(text).unwrap_or_default();
+    let whole = || {
+        let thousandth = parse_us(text).ok()?;
+        let whole = thousandth.exact && thousandth.ns % 1000 == 0;
+        whole.then_some(thousandth.ns / 1000)
+    };
+    let id = text.parse().ok().or_else(whole);
+    Ok(id.and_then(NonZeroI64::new))
 }
 
 fn call_kind(name: &[u8]) -> CallKind {

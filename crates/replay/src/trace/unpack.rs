@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A trace file as a stream of bytes: plain, or gzip told by its magic number.
+//! A trace file as a stream of bytes: plain, or packed, which its first bytes
+//! tell.
 //!
 //! Invariant: memory does not depend on the file's size, and no stream gives
 //! more than its limit. The limit is on the unpacked size, because a small
-//! gzip file can name petabytes of it.
+//! gzip file can name petabytes of it, and goes by the packed bytes that were
+//! read: a pipe has no length.
 
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
 use std::rc::Rc;
 
-use flate2::bufread::MultiGzDecoder;
+use super::members::{Members, Packing};
+use super::read::one_line;
+use super::{TraceError, foreign};
 
-use super::TraceError;
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Bounds on what a compressed file may unpack to.
 #[derive(Clone, Copy, Debug)]
@@ -46,128 +50,127 @@ impl Limits {
     }
 }
 
-/// How far a [`Source`] has come, readable while a parser holds the source.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Counts {
-    unpacked: Rc<Cell<u64>>,
-    packed: Rc<Cell<u64>>,
-    over: Rc<Cell<bool>>,
-    gzip_failed: Rc<Cell<bool>>,
-}
-
-impl Counts {
-    /// Unpacked bytes given so far.
-    pub(crate) fn unpacked(&self) -> u64 {
-        self.unpacked.get()
-    }
-
-    /// File bytes taken so far.
-    pub(crate) fn packed(&self) -> u64 {
-        self.packed.get()
-    }
-}
-
 /// An open trace file.
-pub(crate) struct Source {
+pub(super) struct Source {
     inner: Box<dyn Read>,
-    gzip: bool,
-    limit: u64,
-    counts: Counts,
-    /// Size of the file in bytes.
-    pub(crate) packed_size: u64,
+    packing: Option<Packing>,
+    /// Unpacked bytes that were looked at and are not given yet.
+    head: Cursor<Vec<u8>>,
+    limits: Limits,
+    over: bool,
+    unpacked: u64,
+    packed: Rc<Cell<u64>>,
+    /// Size of the file in bytes; a pipe has none.
+    pub(super) size: Option<u64>,
 }
 
 impl Source {
     /// Opens `path` and looks at its first bytes.
-    pub(crate) fn open(path: &Path, limits: &Limits) -> Result<Self, TraceError> {
+    pub(super) fn open(path: &Path, limits: &Limits) -> Result<Self, TraceError> {
         let file = File::open(path).map_err(TraceError::Io)?;
         let meta = file.metadata().map_err(TraceError::Io)?;
         if meta.is_dir() {
             return Err(TraceError::Io(io::ErrorKind::IsADirectory.into()));
         }
-        let packed_size = meta.len();
-        Self::new(file, packed_size, limits)
+        let size = meta.is_file().then_some(meta.len());
+        Self::new(file, size, Some(path), limits)
     }
 
-    /// Takes bytes from any reader of `packed_size` bytes.
-    pub(crate) fn new(
+    /// Takes bytes from any reader; `path` is where they come from.
+    pub(super) fn new(
         reader: impl Read + 'static,
-        packed_size: u64,
+        size: Option<u64>,
+        path: Option<&Path>,
         limits: &Limits,
     ) -> Result<Self, TraceError> {
-        let counts = Counts::default();
-        let mut packed = BufReader::with_capacity(
-            64 << 10,
-            Counted {
-                inner: reader,
-                count: counts.packed.clone(),
-            },
-        );
-        let head = packed.fill_buf().map_err(TraceError::Io)?;
+        let packed = Rc::new(Cell::new(0));
+        let mut reader = Counted {
+            inner: reader,
+            count: packed.clone(),
+        };
+        let head = read_head(&mut reader).map_err(TraceError::Io)?;
+        let packing = Packing::of(&head);
+        let all = Cursor::new(head).chain(reader);
+        let inner: Box<dyn Read> = match packing {
+            None => Box::new(all),
+            Some(packing) => Box::new(Members::new(
+                packing,
+                BufReader::with_capacity(64 << 10, all),
+            )),
+        };
+        let mut source = Source {
+            inner,
+            packing,
+            head: Cursor::default(),
+            limits: *limits,
+            over: false,
+            unpacked: 0,
+            packed,
+            size,
+        };
+        let mut head = read_head(&mut source).map_err(|error| source.explain(error))?;
         if head.is_empty() {
             return Err(TraceError::Empty);
         }
-        let gzip = head.starts_with(&[0x1f, 0x8b]);
-        let (inner, limit): (Box<dyn Read>, u64) = if gzip {
-            let decoder = MultiGzDecoder::new(packed);
-            (Box::new(decoder), limits.unpacked(packed_size))
-        } else {
-            (Box::new(packed), u64::MAX)
-        };
-        Ok(Source {
-            inner,
-            gzip,
-            limit,
-            counts,
-            packed_size,
-        })
-    }
-
-    /// The running counts.
-    pub(crate) fn counts(&self) -> Counts {
-        self.counts.clone()
-    }
-
-    /// Turns an I/O failure met while reading into the error it stands for.
-    pub(crate) fn explain(
-        counts: &Counts,
-        limit: u64,
-        packed: u64,
-        error: io::Error,
-    ) -> TraceError {
-        if counts.over.get() {
-            TraceError::TooBig { limit, packed }
-        } else if counts.gzip_failed.get() {
-            TraceError::Gzip {
-                at: counts.unpacked(),
-                reason: error.to_string(),
-            }
-        } else {
-            TraceError::Io(error)
+        if let Some(error) = foreign::name(&head, packing, path) {
+            return Err(error);
         }
+        if head.starts_with(BYTE_ORDER_MARK) {
+            head.drain(..BYTE_ORDER_MARK.len());
+        }
+        source.head = Cursor::new(head);
+        Ok(source)
     }
 
-    /// The limit in unpacked bytes.
-    pub(crate) fn limit(&self) -> u64 {
-        self.limit
+    /// File bytes taken so far.
+    pub(super) fn packed(&self) -> u64 {
+        self.packed.get()
+    }
+
+    /// Unpacked bytes read so far.
+    pub(super) fn unpacked(&self) -> u64 {
+        self.unpacked
+    }
+
+    /// What a failure met while reading stands for.
+    pub(super) fn explain(&self, error: io::Error) -> TraceError {
+        match self.packing.map(Packing::name) {
+            Some(packing) if self.over => TraceError::TooBig {
+                limit: self.limits.unpacked(self.packed()),
+                packed: self.packed(),
+                packing,
+            },
+            Some(packing) => TraceError::Damaged {
+                packing,
+                at: self.unpacked,
+                reason: one_line(&error.to_string()),
+            },
+            None => TraceError::Io(error),
+        }
     }
 }
 
 impl Read for Source {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let got = self.inner.read(buf).inspect_err(|error| {
-            if self.gzip && error.kind() != io::ErrorKind::Interrupted {
-                self.counts.gzip_failed.set(true);
-            }
-        })?;
-        let total = self.counts.unpacked.get() + got as u64;
-        self.counts.unpacked.set(total);
-        if total > self.limit {
-            self.counts.over.set(true);
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let looked_at = self.head.read(buffer)?;
+        if looked_at > 0 {
+            return Ok(looked_at);
+        }
+        let got = self.inner.read(buffer)?;
+        self.unpacked += got as u64;
+        if self.packing.is_some() && self.unpacked > self.limits.unpacked(self.packed()) {
+            self.over = true;
             return Err(io::Error::other("over the limit"));
         }
         Ok(got)
     }
+}
+
+/// The first bytes that a reader gives, as many as say what it is.
+fn read_head(reader: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut head = Vec::with_capacity(foreign::HEAD);
+    reader.take(foreign::HEAD as u64).read_to_end(&mut head)?;
+    Ok(head)
 }
 
 struct Counted<R> {
@@ -176,8 +179,14 @@ struct Counted<R> {
 }
 
 impl<R: Read> Read for Counted<R> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let got = self.inner.read(buf)?;
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // A decoder that is interrupted could not go on.
+        let got = loop {
+            match self.inner.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => break other?,
+            }
+        };
         self.count.set(self.count.get() + got as u64);
         Ok(got)
     }

@@ -5,6 +5,9 @@
 // Each test program uses some of it.
 #![allow(dead_code, reason = "shared by several test programs")]
 
+pub(crate) mod program;
+pub(crate) mod record;
+
 use std::path::PathBuf;
 
 pub(crate) const TRACES: [&str; 5] = [
@@ -61,13 +64,12 @@ pub(crate) fn read_csv(folder: &std::path::Path, name: &str, what: &str) -> Vec<
     csv(&std::fs::read_to_string(folder.join(format!("{name}.{what}.csv"))).expect("a table"))
 }
 
-/// The folder of the simulated driver, which `cargo xtask test` names.
-pub(crate) fn simulator() -> Option<PathBuf> {
-    let folder = std::env::var_os("METRALE_SIM_DIR").map(PathBuf::from);
-    if folder.is_none() {
-        let must = std::env::var_os("CI").is_some_and(|ci| ci == "true");
-        assert!(!must, "METRALE_SIM_DIR is not set: run `cargo xtask test`");
-        println!("skipped: METRALE_SIM_DIR is not set; `cargo xtask test` sets it");
-    }
-    folder
+/// # Panics
+/// Where nobody says where the simulated driver is.
+pub(crate) fn needs_simulator() {
+    assert!(
+        std::env::var_os("METRALE_SIM_DIR").is_some(),
+        "METRALE_SIM_DIR is not set, and this test needs the simulated driver: run `cargo xtask \
+         test`, or set it to the folder that `cargo xtask sim` prints"
+    );
 }

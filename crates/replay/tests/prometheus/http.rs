@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 
 /// Head and body of an answer; `None` where nobody answers.
-fn answer(port: u16, path: &str, accept: &str) -> Option<(String, Vec<u8>)> {
+pub(crate) fn answer(port: u16, path: &str, accept: &str) -> Option<(String, Vec<u8>)> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
     stream
         .set_read_timeout(Some(Duration::from_secs(30)))

@@ -62,7 +62,8 @@ fn is_installed() -> bool {
 
 #[test]
 fn real_servers_hold_what_was_measured() {
-    if !is_installed() || common::simulator().is_none() {
+    common::needs_simulator();
+    if !is_installed() {
         return;
     }
     let mut replays = [Replay::start(0), Replay::start(0)];

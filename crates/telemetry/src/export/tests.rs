@@ -5,8 +5,8 @@ use super::families::FAMILIES;
 use super::sample::Kind;
 use super::{LabelError, MetraleCollector};
 use crate::Telemetry;
-use crate::kernel::{KernelSeries, SpanKey};
-use crate::snapshot::{RecorderSnapshot, Snapshot};
+use crate::kernel::{Incomplete, KernelSeries, LaneFigures, RowFigures, SpanKey, StepLosses};
+use crate::snapshot::{OldestSpanSnapshot, RecorderSnapshot, Snapshot};
 use prometheus_client::encoding::{prometheus_text, text};
 use prometheus_client::registry::Registry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,7 +50,45 @@ fn full() -> Snapshot {
         poll_ns: Some(4),
     });
     let mut snapshot = telemetry.snapshot();
-    snapshot.recorders.push(RecorderSnapshot::default());
+    let oldest = |ring: &str, is_open, age_ns| OldestSpanSnapshot {
+        ring: ring.to_owned(),
+        is_open,
+        age_ns,
+        ..Default::default()
+    };
+    for age_ns in [Some(31_000_000_000), Some(4), None] {
+        snapshot.recorders.push(RecorderSnapshot {
+            oldest: vec![
+                oldest("kernels", false, age_ns),
+                oldest("lanes", true, Some(500_000_000)),
+            ],
+            ..RecorderSnapshot::default()
+        });
+    }
+    let figures = LaneFigures {
+        steps: 9,
+        time_ns: 1_000_000_000,
+        busy_ns: 400_000_000,
+        lead_ns: 300_000_000,
+        waited_ns: 200_000_000,
+        tail_ns: 100_000_000,
+        overlap_ns: 50_000_000,
+        outside_ns: 25_000_000,
+        waits: 7,
+    };
+    snapshot.lanes[1].figures = Some(figures);
+    snapshot.lanes[1].incomplete = Incomplete {
+        steps: 2,
+        ns: 3_000_000_000,
+    };
+    snapshot.device = Some(figures.plus(figures));
+    snapshot.losses = StepLosses {
+        incomplete_steps: 11,
+        unplaced_steps: 12,
+        late_spans: 13,
+        unpaired_steps: 14,
+        rowless_spans: 15,
+    };
     let error = crate::kernel::StandardError {
         total_ns: 1e6,
         share: 0.01,
@@ -65,6 +103,11 @@ fn full() -> Snapshot {
     let lane = "decode".to_owned();
     snapshot.kernels.push(crate::snapshot::KernelSnapshot {
         series: Some("gemm".to_owned()),
+        figures: RowFigures {
+            busy_start_samples: 5,
+            busy_start_ns: 250_000_000,
+            ..RowFigures::default()
+        },
         lanes: vec![crate::snapshot::KernelLane { lane, estimate }],
         ..Default::default()
     });
@@ -76,7 +119,7 @@ fn full() -> Snapshot {
 fn every_family_is_on_the_page_with_help_and_type_and_nothing_else_is() {
     let registry = registry(MetraleCollector::from_fn(full));
     let page = page(&registry);
-    let names: BTreeSet<String> = FAMILIES.iter().map(|it| it.full_name()).collect();
+    let names: BTreeSet<String> = FAMILIES.iter().map(|family| family.full_name()).collect();
     assert_eq!(names.len(), FAMILIES.len());
     for word in ["# HELP ", "# TYPE "] {
         let told: Vec<&str> = page
@@ -90,7 +133,7 @@ fn every_family_is_on_the_page_with_help_and_type_and_nothing_else_is() {
         assert_eq!(told.len(), FAMILIES.len(), "{word}");
         assert_eq!(
             told.iter()
-                .map(|it| it.to_string())
+                .map(|name| name.to_string())
                 .collect::<BTreeSet<_>>(),
             names
         );
@@ -179,13 +222,65 @@ fn figures_are_those_of_the_snapshot_in_base_units() {
 }
 
 #[test]
+fn timelines_and_losses_are_on_the_page_by_lane_cause_and_reason() {
+    let samples = samples(&page(&registry(MetraleCollector::from_fn(full))));
+    for (series, value) in [
+        ("gpu_lane_armed_seconds_total{GPU,lane=prefill}", 1.0),
+        ("gpu_lane_armed_seconds_total{GPU,lane=decode}", 0.0),
+        ("gpu_lane_busy_seconds_total{GPU,lane=prefill}", 0.4),
+        (
+            "gpu_lane_idle_seconds_total{GPU,lane=prefill,cause=lead}",
+            0.3,
+        ),
+        (
+            "gpu_lane_idle_seconds_total{GPU,lane=prefill,cause=waited}",
+            0.2,
+        ),
+        (
+            "gpu_lane_idle_seconds_total{GPU,lane=prefill,cause=tail}",
+            0.1,
+        ),
+        ("gpu_lane_overlap_seconds_total{GPU,lane=prefill}", 0.05),
+        ("gpu_lane_outside_seconds_total{GPU,lane=prefill}", 0.025),
+        ("gpu_lane_waits_total{GPU,lane=prefill}", 7.0),
+        ("gpu_lane_incomplete_seconds_total{GPU,lane=prefill}", 3.0),
+        ("gpu_steps_armed_seconds_total{GPU}", 2.0),
+        ("gpu_steps_busy_seconds_total{GPU}", 0.8),
+        // Two kernels of one series.
+        ("gpu_kernel_busy_start_samples{GPU,kernel=gemm}", 10.0),
+        ("gpu_kernel_busy_start_seconds{GPU,kernel=gemm}", 0.5),
+        ("step_losses_total{GPU,reason=incomplete_steps}", 11.0),
+        ("step_losses_total{GPU,reason=unplaced_steps}", 12.0),
+        ("step_losses_total{GPU,reason=late_spans}", 13.0),
+        ("step_losses_total{GPU,reason=unpaired_steps}", 14.0),
+        ("step_losses_total{GPU,reason=rowless_spans}", 15.0),
+        // The oldest of all recorders.
+        (
+            "gpu_oldest_span_seconds{GPU,ring=kernels,state=closed}",
+            31.0,
+        ),
+        ("gpu_oldest_span_seconds{GPU,ring=lanes,state=open}", 0.5),
+        ("gpu_oldest_span_seconds{GPU,ring=lanes,state=closed}", 0.0),
+    ] {
+        let quoted = |label: &str| match label.split_once('=') {
+            Some((name, value)) => format!("{name}=\"{value}\""),
+            None => "gpu=\"unknown\"".to_owned(),
+        };
+        let (name, labels) = series.split_once('{').unwrap();
+        let labels = labels.trim_end_matches('}').split(',').map(quoted);
+        let series = format!("metrale_{name}{{{}}}", labels.collect::<Vec<_>>().join(","));
+        assert_eq!(samples.get(&series), Some(&value), "{series}");
+    }
+}
+
+#[test]
 fn what_is_not_known_has_no_series() {
     let page = page(&registry(MetraleCollector::new(telemetry())));
     for name in [
         "metrale_gpu_floor",
         "metrale_own_cost",
         "coverage_ratio",
-        "launch_bound",
+        "busy_start",
     ] {
         assert!(!page.contains(name), "{name}");
     }
@@ -321,7 +416,11 @@ fn table() -> String {
         } else {
             ""
         };
-        let labels: Vec<String> = family.labels.iter().map(|it| format!("`{it}`")).collect();
+        let labels: Vec<String> = family
+            .labels
+            .iter()
+            .map(|label| format!("`{label}`"))
+            .collect();
         out += &format!(
             "| `{}` | {kind} | {unit} | {} | {} | {} |\n",
             family.full_name(),

@@ -11,22 +11,19 @@
 //! 4. Where a reader holds what was folded before, steps wait for the next pass.
 //! 5. Memory is taken once, when the fold is made.
 
+mod folding;
 mod spans;
 
+pub use folding::Folding;
 pub use spans::{MAX_SPANS, MAX_STEP_SPANS};
 
 use super::LANES;
 use super::estimates::{LaneOfStep, RowOfStep, StepSums};
-use super::folded::{Folded, HalfFloor};
-use super::instruments::KernelInstruments;
-use super::landing::{Landing, Launches};
-use super::ops::EventOps;
-use super::pass::Finds;
-use super::ring::SpanRing;
-use super::span::{Flags, Harvested, Landed, SpanKey, SpanTag, StepId};
+use super::folded::{BusyGap, Folded};
+use super::landing::Launches;
+use super::span::Flags;
 use super::steps::{FOLLOWED_STEPS, Standing, StepTable};
-use super::timeline::{Interval, NO_LANE, NO_ROW, Scratch};
-use crate::sync::relaxed::{lock, try_lock};
+use super::timeline::{NO_ROW, Scratch};
 use spans::Spans;
 
 /// Rows of all waiting steps: one to a kernel, lane and step, once they are
@@ -56,8 +53,12 @@ pub struct Fold {
     spans: Spans,
     of_lanes: [LanesOfStep; FOLLOWED_STEPS],
     rows: Vec<RowOfStep>,
+    /// To add up the rows again would leave little room.
+    is_added_up: bool,
     scratch: Scratch,
     unfollowed: [Unfollowed; LANES.len()],
+    /// The first step of the estimates' window that these are of.
+    window: u64,
     /// The table's counts that were handed on.
     table_late_spans: u64,
     table_turned_away: u64,
@@ -69,38 +70,17 @@ impl Default for Fold {
             spans: Spans::new(),
             of_lanes: [NO_LANES; FOLLOWED_STEPS],
             rows: Vec::with_capacity(MAX_ROWS),
+            is_added_up: false,
             scratch: Scratch::with_capacity(MAX_STEP_SPANS),
             unfollowed: [Unfollowed::default(); LANES.len()],
+            window: 0,
             table_late_spans: 0,
             table_turned_away: 0,
         }
     }
 }
 
-/// One harvest: what its passes land goes through here.
-pub struct Folding<'a> {
-    fold: &'a mut Fold,
-    table: &'a StepTable,
-    into: &'a KernelInstruments,
-    landing: Landing<'a>,
-}
-
 impl Fold {
-    /// Begins a harvest into `into`, of a recorder that follows steps in
-    /// `table`: always the same two.
-    pub fn harvest<'a>(
-        &'a mut self,
-        table: &'a StepTable,
-        into: &'a KernelInstruments,
-    ) -> Folding<'a> {
-        Folding {
-            fold: self,
-            table,
-            into,
-            landing: into.landing(),
-        }
-    }
-
     /// Counts a span of the step on `track` that is over; its entry, if the
     /// step is followed.
     fn count(&mut self, table: &StepTable, track: u32) -> Option<usize> {
@@ -134,8 +114,9 @@ impl Fold {
         let Some(entry) = track.and_then(|track| self.spans.known(track)) else {
             return;
         };
-        if self.rows.len() == MAX_ROWS {
+        if self.rows.len() == MAX_ROWS && !self.is_added_up {
             add_up(&mut self.rows);
+            self.is_added_up = self.rows.len() > MAX_ROWS / 4 * 3;
         }
         if self.rows.len() == MAX_ROWS {
             self.spans.step(entry).is_lost = true;
@@ -167,147 +148,14 @@ fn add_up(rows: &mut Vec<RowOfStep>) {
     });
 }
 
-impl Finds for &mut Folding<'_> {
-    #[inline(always)]
-    fn launch(&mut self, func: u64, span: Landed) {
-        Folding::launch(self, func, span);
-    }
-    #[inline(never)]
-    fn other(&mut self, span: Harvested) {
-        self.take(span);
-    }
-}
-
-impl Folding<'_> {
-    /// Lands what is done of a ring of this recorder, as
-    /// [`SpanRing::harvest_with`] does; how many spans that were.
-    pub fn pass<E: EventOps>(&mut self, ring: &SpanRing<E>) -> usize {
-        ring.harvest_for(self)
-    }
-
-    /// Takes in what a pass found.
-    pub fn take(&mut self, span: Harvested) {
-        match span {
-            Harvested::Landed(landed) => match landed.key {
-                SpanKey::Kernel(func) => self.launch(func, landed),
-                SpanKey::Lane(lane) => self.lane(lane, landed),
-            },
-            Harvested::Failed(tag) => {
-                self.landing.count(&span, |_| ());
-                self.lost(tag);
-            }
-            Harvested::Reclaimed(tag) => self.lost(tag),
-        }
-    }
-
-    #[inline(always)]
-    fn launch(&mut self, func: u64, span: Landed) {
-        let Self {
-            fold,
-            table,
-            landing,
-            ..
-        } = self;
-        // The step first: launches are added to a step that is known.
-        let is_in_run = fold.spans.is_in_run(span.flags) || fold.begin_run(table, span.flags);
-        let row = landing.launch(func, span.flags, span.ns, |launches| {
-            fold.add_row(&launches);
-        });
-        if is_in_run {
-            fold.spans.push(span.start_ns, span.ns, span.stream, row);
-        }
-    }
-
-    #[inline(never)]
-    fn lane(&mut self, lane: usize, span: Landed) {
-        self.into.count_lane(lane, &span);
-        let tag = span.tag();
-        let fold = &mut *self.fold;
-        if let StepId::Track(track) = tag.step
-            && let Some(entry) = fold.count(self.table, track)
-        {
-            if let Some(sums) = fold.of_lanes[entry].get_mut(lane) {
-                sums.spans += 1;
-                sums.ns = sums.ns.saturating_add(span.ns);
-            }
-            let own = Interval {
-                start_ns: 0,
-                ns: span.ns,
-                stream: span.stream,
-                row: NO_ROW,
-                lane: (lane as u64).min(u64::from(NO_LANE)) as u8,
-                entry: entry as u8,
-            };
-            fold.spans.push_lane(span.start_ns, own);
-            return;
-        }
-        let Some(sums) = fold.unfollowed.get_mut(lane) else {
-            return;
-        };
-        if tag.armed {
-            sums.armed_steps += 1;
-            sums.armed_ns = sums.armed_ns.saturating_add(span.ns);
-        }
-        if let StepId::Number(number) = tag.step {
-            sums.ns = sums.ns.saturating_add(span.ns);
-            sums.steps += u64::from(number >= sums.last);
-            sums.last = sums.last.max(number + 1);
-        }
-    }
-
-    #[cold]
-    fn lost(&mut self, tag: SpanTag) {
-        if let StepId::Track(track) = tag.step
-            && let Some(entry) = self.fold.count(self.table, track)
-        {
-            self.fold.spans.step(entry).is_lost = true;
-        }
-    }
-
-    /// As [`finish`](Self::finish), for the last time: what still waits is
-    /// folded as incomplete.
-    pub fn give_up(self) {
-        let Self {
-            fold,
-            table,
-            into,
-            landing,
-        } = self;
-        landing.finish(|launches| fold.add_row(&launches));
-        // Once, when a recorder ends: a reader's copy is waited for.
-        fold.each_step(table, 0, &mut lock(&into.folded), |_, _| true, None);
-    }
-
-    /// Counts what was landed, and folds the steps that are complete. `newest`
-    /// is the last track that was given out; `floor_ns` what an empty pair
-    /// reads, if that is known.
-    pub fn finish(self, newest: u32, floor_ns: Option<u64>) {
-        let Self {
-            fold,
-            table,
-            into,
-            landing,
-        } = self;
-        landing.finish(|launches| fold.add_row(&launches));
-        // Not waited for: a reader holds it, and the next pass comes.
-        let Some(mut folded) = try_lock(&into.folded) else {
-            return;
-        };
-        let is_over = |standing: &Standing, over: u32| {
-            standing.closed && over >= standing.spans
-                || newest.wrapping_sub(standing.track) as i32 >= GIVEN_UP as i32
-        };
-        fold.each_step(table, newest, &mut folded, is_over, floor_ns);
-    }
-}
-
 impl Fold {
     /// Hands on what is counted beside the steps that are followed.
     fn hand_on(&mut self, table: &StepTable, folded: &mut Folded) {
-        let window = folded.estimates.window();
+        // Where it changed meanwhile, these are of both windows.
+        let is_of_window = folded.estimates.window() == self.window;
         for (lane, sums) in self.unfollowed.iter_mut().enumerate() {
             folded.incomplete[lane].add(sums.armed_steps, sums.armed_ns);
-            if sums.last > window {
+            if is_of_window {
                 folded.estimates.add_unsampled(lane, sums.steps, sums.ns);
             }
             *sums = Unfollowed {
@@ -353,12 +201,14 @@ impl Fold {
                 }
                 self.fold(entry, &standing, floor_ns, folded);
                 gone |= 1 << entry;
-                table.free(standing.track, newest);
+                table.free(standing.track);
             }
         }
         if gone != 0 {
             self.spans.forget(gone);
+            let before = self.rows.len();
             self.rows.retain(|row| gone >> row.entry & 1 == 0);
+            self.is_added_up &= self.rows.len() == before;
         }
     }
 
@@ -381,9 +231,9 @@ impl Fold {
         let is_placed = standing.placed && !is_lost;
         let spans = self.spans.of(entry).filter(|_| is_placed);
         let figures = spans.map(|(lanes, launches)| {
-            let floor = HalfFloor::of(floor_ns);
+            let busy = BusyGap::of(floor_ns);
             self.scratch.figures(lanes, launches, |launch| {
-                folded.add_launch(&launch, floor);
+                folded.add_launch(&launch, busy);
             })
         });
         // Under `Spread` no step is armed, and none wants a place.
@@ -394,9 +244,10 @@ impl Fold {
             lanes: &self.of_lanes[entry],
             rows,
             figures: figures.as_ref(),
+            is_armed: armed,
             is_lost,
         };
-        folded.add(&sums, armed);
+        folded.add(&sums);
     }
 }
 
@@ -407,3 +258,6 @@ impl std::fmt::Debug for Fold {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(metrale_loom)))]
+mod tests;

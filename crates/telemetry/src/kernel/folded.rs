@@ -20,7 +20,8 @@ pub struct StepLosses {
     pub unplaced_steps: u64,
     /// Spans that began after their step was closed: in no step's sums.
     pub late_spans: u64,
-    /// A kernel's time of a step in which its lane had no span.
+    /// Steps in which kernels ran in a lane that had no span: what these took is
+    /// in no estimate.
     pub unpaired_steps: u64,
     /// Launches of a kernel and lane that found 512 such pairs before them.
     pub rowless_spans: u64,
@@ -115,7 +116,7 @@ impl RowFigures {
 
     /// What launch latency put on top of the kernel's work in all samples that
     /// found their stream idle, nanoseconds: by how much their mean is above
-    /// that of the others, if it is. `None` where either are fewer than
+    /// that of the others; negative where it is below. `None` where either are fewer than
     /// [`ENOUGH_STEPS`](super::ENOUGH_STEPS).
     #[must_use]
     pub fn latency_ns(&self) -> Option<f64> {
@@ -130,9 +131,9 @@ impl RowFigures {
     }
 
     #[inline]
-    fn add(&mut self, launch: &Before, floor: HalfFloor) {
-        if let (Some(gap_ns), HalfFloor(Some(half_ns))) = (launch.gap_ns, floor) {
-            if gap_ns < half_ns {
+    fn add(&mut self, launch: &Before, busy: BusyGap) {
+        if let (Some(gap_ns), BusyGap(Some(most_ns))) = (launch.gap_ns, busy) {
+            if gap_ns <= most_ns {
                 self.busy_start_samples += 1;
                 self.busy_start_ns = self.busy_start_ns.saturating_add(launch.ns);
             } else {
@@ -147,14 +148,15 @@ impl RowFigures {
     }
 }
 
-/// Half of what an empty pair reads, if that is known: a stream was busy before
-/// a launch where the gap before it is less.
+/// The longest gap before a launch whose stream was busy, which is less than half
+/// of what an empty pair reads; if that is known.
 #[derive(Clone, Copy)]
-pub(super) struct HalfFloor(Option<i64>);
+pub(super) struct BusyGap(Option<i64>);
 
-impl HalfFloor {
+impl BusyGap {
     pub(super) fn of(floor_ns: Option<u64>) -> Self {
-        Self(floor_ns.map(|floor_ns| floor_ns.div_ceil(2) as i64))
+        // -1 where an empty pair reads 0.
+        Self(floor_ns.map(|floor_ns| floor_ns.div_ceil(2).wrapping_sub(1) as i64))
     }
 }
 
@@ -185,9 +187,8 @@ impl Folded {
         }
     }
 
-    /// Adds a step whose launches were added before it. `armed`: its time is to
-    /// be laid out, or counted as not.
-    pub(super) fn add(&mut self, step: &StepSums<'_>, armed: bool) {
+    /// Adds a step whose launches were added before it.
+    pub(super) fn add(&mut self, step: &StepSums<'_>) {
         self.estimates.add(step);
         match step.figures {
             Some(figures) => {
@@ -196,7 +197,7 @@ impl Folded {
                 }
                 self.device = self.device.plus(figures.device);
             }
-            None if armed => {
+            None if step.is_armed => {
                 for (sum, lane) in self.incomplete.iter_mut().zip(step.lanes) {
                     sum.add(u64::from(lane.spans > 0), lane.ns);
                 }
@@ -208,10 +209,10 @@ impl Folded {
 
     /// Adds a launch of a step that is complete.
     #[inline]
-    pub(super) fn add_launch(&mut self, launch: &Before, floor: HalfFloor) {
+    pub(super) fn add_launch(&mut self, launch: &Before, busy: BusyGap) {
         // `NO_ROW` is none of them.
         if let Some(row) = self.rows.get_mut(usize::from(launch.row)) {
-            row.add(launch, floor);
+            row.add(launch, busy);
         }
     }
 
@@ -226,3 +227,6 @@ impl Folded {
         }
     }
 }
+
+#[cfg(all(test, not(metrale_loom)))]
+mod tests;

@@ -11,8 +11,8 @@ use super::table::{KERNEL_TABLE_SLOTS, KernelTable};
 use super::timeline::LaneFigures;
 use crate::instrument::{Counter, NanosHistogram};
 use crate::sampling::Sampling;
-use crate::sync::relaxed::{Mutex, lock};
-use crate::sync::{array_of, const_fn};
+use crate::sync::relaxed::{self, Mutex, lock};
+use crate::sync::{Ordering, array_of, const_fn};
 use std::fmt;
 
 /// Places of the kernel table.
@@ -40,6 +40,8 @@ pub struct KernelInstruments {
     /// What steps came to. A pass does not wait for it; a reader holds it for
     /// a copy.
     pub(super) folded: Mutex<Folded>,
+    /// The first step of the estimates' window.
+    window: relaxed::AtomicU64,
 }
 
 /// GPU time of one kernel.
@@ -68,6 +70,7 @@ impl KernelInstruments {
                 kernels: KernelTable::new(),
                 batch: Mutex::new(Batch::new()),
                 folded: Mutex::new(Folded::new()),
+                window: relaxed::AtomicU64::new(0),
             }
         }
     }
@@ -174,6 +177,16 @@ impl KernelInstruments {
     /// Begins estimates anew at step `step`: the sampling is another one.
     pub(crate) fn restart_estimates(&self, step: u64) {
         lock(&self.folded).estimates.restart(step);
+        self.window.store(step, Ordering::Relaxed);
+    }
+
+    pub(super) fn window(&self) -> u64 {
+        self.window.load(Ordering::Relaxed)
+    }
+
+    /// What steps lost so far.
+    pub fn step_losses(&self) -> StepLosses {
+        lock(&self.folded).losses()
     }
 
     /// A copy of all that was folded. It allocates, and holds up nobody: a
@@ -201,7 +214,11 @@ impl FoldedCopy {
     }
 
     pub(crate) fn incomplete(&self, lane: usize) -> Incomplete {
-        self.folded.incomplete.get(lane).copied().unwrap_or_default()
+        self.folded
+            .incomplete
+            .get(lane)
+            .copied()
+            .unwrap_or_default()
     }
 
     /// As [`lane`](Self::lane), of all lanes together.

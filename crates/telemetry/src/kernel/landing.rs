@@ -216,3 +216,6 @@ impl<'a> Landing<'a> {
         }
     }
 }
+
+#[cfg(all(test, not(metrale_loom)))]
+mod tests;

@@ -17,8 +17,8 @@ pub struct Ledger {
     pub landed: u64,
     /// Attempts that found their slot in use.
     pub dropped: u64,
-    /// Attempts turned away before a slot was claimed: the stream captures, or
-    /// the recorder is quarantined.
+    /// Attempts turned away before a slot was claimed: the stream captures, the
+    /// recorder is quarantined, or there is no such lane.
     pub refused: u64,
     /// Spans begun whose start, end or reading failed.
     pub failed: u64,

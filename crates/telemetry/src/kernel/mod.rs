@@ -46,7 +46,7 @@ pub use oldest::{OldestSpan, OldestSpans};
 pub use ops::{Edge, EventOps, Place, SpanPoll};
 pub use ring::{SpanRing, SpanRingBuilder};
 pub use span::{Harvested, Landed, NotBegun, NotEnded, SpanKey, SpanTag, StepId};
-pub use steps::{Anchor, Entered, FOLLOWED_STEPS, StepTable, Taking};
+pub use steps::{Anchor, Entered, FOLLOWED_STEPS, Standing, StepTable, Taking};
 pub use table::{KERNEL_TABLE_SLOTS, KernelTable};
 pub use timeline::LaneFigures;
 pub use token::SpanToken;

@@ -2,8 +2,8 @@
 //! Since when a ring's oldest spans wait: so that a kernel that never ends
 //! shows, and a poll that hangs in the driver.
 //!
-//! A pass notes what it leaves behind, with the time of the pass that first saw
-//! it. While a pass asks the driver it says since when, and takes that back at
+//! A pass notes the oldest that it leaves behind, with the time of the pass that
+//! first did. While a pass asks the driver it says since when, and takes that back at
 //! its end: a span that no pass has left behind yet waits since then. An age is
 //! computed when it is read, so it grows while a pass hangs.
 
@@ -30,7 +30,8 @@ pub struct OldestSpan {
     pub key: SpanKey,
     /// The stream of its end; `None` while it is open.
     pub stream: Option<u64>,
-    /// Nanoseconds since a pass first saw it, by the ring's clock; `None`
+    /// Nanoseconds since a pass first left it behind as the oldest of its kind,
+    /// by the ring's clock, or since the pass that asks now began to; `None`
     /// before that.
     pub age_ns: Option<u64>,
 }
@@ -82,12 +83,14 @@ impl Waiting {
 
     /// A pass begins to ask the driver.
     pub(super) fn ask(&self, now_ns: u64) {
+        // Relaxed: a time, good by itself.
         self.asking_ns
             .store(now_ns.saturating_add(1), Ordering::Relaxed);
     }
 
     /// A pass is over, and left that behind.
     pub(super) fn leave(&self, leaves: Leaves, now_ns: impl FnOnce() -> u64) {
+        // Relaxed: a time, good by itself.
         self.asking_ns.store(0, Ordering::Relaxed);
         let Some(mut left) = try_lock(&self.left) else {
             return;
@@ -106,12 +109,13 @@ impl Waiting {
         }
     }
 
-    fn since_ns(&self, ticket: u64) -> Option<u64> {
-        let left = *lock(&self.left);
-        let known = left.iter().flatten().find(|left| left.ticket == ticket);
-        match known {
-            Some(left) => Some(left.since_ns),
-            None => self.asking_ns.load(Ordering::Relaxed).checked_sub(1),
+    fn since_ns(&self, ticket: u64, is_closed: bool) -> Option<u64> {
+        // Only of its kind: a span may have been open for long before its end.
+        let left = lock(&self.left)[usize::from(is_closed)];
+        match left {
+            Some(left) if left.ticket == ticket => Some(left.since_ns),
+            // Relaxed: a time, good by itself.
+            _ => self.asking_ns.load(Ordering::Relaxed).checked_sub(1),
         }
     }
 }
@@ -132,10 +136,11 @@ impl<E: EventOps> SpanRing<E> {
         let look = |ticket: Option<u64>| {
             let (index, lap) = self.turns.of(ticket?);
             let (packed, state, stream) = self.slots[index].describe_if(lap)?;
-            let since_ns = self.waiting.since_ns(ticket?);
+            let is_closed = state == State::Closed;
+            let since_ns = self.waiting.since_ns(ticket?, is_closed);
             Some(OldestSpan {
                 key: packed.key(),
-                stream: (state == State::Closed).then_some(stream),
+                stream: is_closed.then_some(stream),
                 age_ns: since_ns.map(|since_ns| now_ns.saturating_sub(since_ns)),
             })
         };

@@ -10,7 +10,7 @@ use super::gaps::{Last, Previous};
 use super::oldest::Leaves;
 use super::ops::{EventOps, Place, SpanPoll};
 use super::ring::SpanRing;
-use super::slot::{Closed, Slot, State, Word};
+use super::slot::{Closed, Ending, Slot, State, Word};
 use super::span::{Harvested, Landed, SpanKey};
 use super::streams::{Streams, Turn};
 use crate::sync::{Ordering, try_lock};
@@ -215,8 +215,10 @@ impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
     fn also_wait(&mut self, slot: &Slot, next: &[Slot], lap: u64) -> usize {
         let (stream, streams) = (slot.closed(lap).stream(), &mut self.pass.streams);
         let waits = |slot: &&Slot| {
-            let of = slot.closed(lap).stream();
-            slot.word().is_closed_in(lap) && (of == stream || streams.turn(of) == Turn::Wait)
+            slot.word().is_closed_in(lap) && {
+                let of = slot.closed(lap).stream();
+                of == stream || streams.turn(of) == Turn::Wait
+            }
         };
         next.iter().take_while(waits).count()
     }
@@ -270,7 +272,7 @@ impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
         if now_ns.saturating_sub(age.since_ns) < limit_ns {
             return false;
         }
-        let Some(flags) = slot.give_up(word) else {
+        let Some(flags) = slot.take_open(word).map(Ending::abandon) else {
             return false;
         };
         self.ring.counts.reclaimed.add(1);

@@ -20,7 +20,7 @@ use super::ledger::Ledger;
 use super::oldest::Waiting;
 use super::ops::{Edge, EventOps};
 use super::pass::Pass;
-use super::slot::{Slot, State};
+use super::slot::{Ending, Slot, State};
 use super::span::{Flags, NotBegun, NotEnded, Packed, SpanKey, SpanTag};
 use super::token::{RINGS, SLOT_BITS, SpanToken};
 use super::turns::Turns;
@@ -227,6 +227,7 @@ impl<E: EventOps> SpanRing<E> {
     /// where they are known.
     #[inline(never)]
     fn take(&self, packed: Packed, stream: u64) -> Result<SpanToken, NotBegun> {
+        // Relaxed: a number that is nobody else's; the slot's word decides.
         let ticket = self.head.fetch_add(1, Ordering::Relaxed);
         let (index, lap) = self.turns.of(ticket);
         let slot = &self.slots[index];
@@ -283,10 +284,11 @@ impl<E: EventOps> SpanRing<E> {
     /// returns its tag. A token whose span is already over counts `stale_ends`.
     pub fn cancel(&self, token: SpanToken) -> Option<SpanTag> {
         let given_up = self.slot_of(token).and_then(|(_, slot)| {
-            let seen = slot.word();
+            let seen = slot.peek();
             let is_open = seen.state() == State::Open && token.is_lap(seen.lap());
-            if is_open { slot.give_up(seen) } else { None }
+            if is_open { slot.take_open(seen) } else { None }
         });
+        let given_up = given_up.map(Ending::abandon);
         if given_up.is_some() {
             self.counts.cancelled.add(1);
         } else {

@@ -13,22 +13,22 @@
 //! | `Landed` | the same; the pair still holds the last span's times | |
 //! | `Starting` | the recorder that claimed it, until it records the start | [`Claimed`] |
 //! | `Open` | whoever moves it on: `end`, `cancel` or the reclaimer | |
-//! | `Ending` | the caller of `end`, until it records the end | [`Ending`] |
+//! | `Ending` | the caller of `end`, until it records the end; `cancel` and the reclaimer, on their way to `Free` | [`Ending`] |
 //! | `Closed` | the harvest pass | [`Closed`] |
 //!
 //! 1. Every change of state is one of the transitions below; no other code
 //!    writes the word. Who owns a state holds its value, and gives that up to
 //!    move on.
-//! 2. `Free -> Starting`, `Open -> Ending`, `Open -> Free` and a skip (rule 8)
-//!    are contended and go by compare-and-exchange: one caller wins, the others
-//!    learn that they lost and touch nothing. (`Landed` is as `Free` here.)
+//! 2. `Free -> Starting`, `Open -> Ending` and a skip (rule 8) are contended and
+//!    go by compare-and-exchange: one caller wins, the others learn that they
+//!    lost and touch nothing. (`Landed` is as `Free` here.)
 //! 3. The remaining ones are made by the only owner of the state, by a store.
 //! 4. A lap is claimed only if it is later than the slot's last: a recorder
 //!    that overslept its turn drops its attempt.
 //! 5. A state that hands the pair on is written with Release, and taken with
 //!    Acquire, so that the new owner sees events and fields as they were left.
-//! 6. `Starting` and `Ending` are left only by their owner: a driver call is in
-//!    progress there. Nothing reclaims them.
+//! 6. `Starting` and `Ending` are left only by their owner: a driver call may be
+//!    in progress there. Nothing reclaims them.
 //! 7. An event is recorded only in `Starting` and `Ending`, and read only in
 //!    `Closed`. One exception: for a gap the end event of a landed span is read
 //!    while the slot is free, and counts only if the word says before and after
@@ -154,17 +154,20 @@ impl Slot {
         }
     }
 
-    /// The word now. Acquire: in `Open` the fields, in `Closed` also the events
-    /// are there to be read (partners: the Release of [`Claimed::open`] and
-    /// [`Ending::close`]).
+    /// The word now; in `Closed`, fields and events are there to be read.
     #[inline]
     pub(super) fn word(&self) -> Word {
+        // Acquire: in `Closed`, fields and events are complete (partner: the
+        // Release of `close`).
+        // Model: tail::a_closed_span_is_landed_as_it_was_left.
         Word(self.word.load(Ordering::Acquire))
     }
 
     /// The word for a guess before an exchange, or for counting; orders nothing.
     #[inline]
     pub(super) fn peek(&self) -> Word {
+        // Relaxed: a guess, a count, or after a fence the check of
+        // `while_landed`.
         Word(self.word.load(Ordering::Relaxed))
     }
 
@@ -176,6 +179,7 @@ impl Slot {
         loop {
             // Acquire: the last owner is done with the pair (partner: the
             // Release of whichever transition freed the slot).
+            // Model: recorders::two_recorders_take_one_slot_again_and_again.
             match self.exchange(seen, Word::new(State::Starting, lap), Ordering::Acquire) {
                 Ok(()) => return Some(Claimed { slot: self, lap }),
                 Err(found) if !found.is_free() || found.lap() >= lap => return None,
@@ -202,10 +206,12 @@ impl Slot {
     /// lap or a later one was turned away: from now on no earlier one claims
     /// it. Whether it was made.
     pub(super) fn skip(&self, seen: Word, lap: u64) -> bool {
+        // Relaxed: a hint; who does not see it leaves the ticket for later.
         if self.turned_away.load(Ordering::Relaxed) < lap {
             return false;
         }
-        // Relaxed: as in `give_up`, for the Release of `free`.
+        // Relaxed: the caller touches neither pair nor fields, and the exchange
+        // carries the Release of `free` on to the next claim.
         let skipped = self.exchange(seen, Word::new(State::Free, lap), Ordering::Relaxed);
         skipped.is_ok()
     }
@@ -217,29 +223,25 @@ impl Slot {
         if seen.state() != State::Open || !token.is_lap(seen.lap()) {
             return None;
         }
-        // Acquire: the start event is complete (partner: `open`).
-        let next = Word::new(State::Ending, seen.lap());
-        let taken = self.exchange(seen, next, Ordering::Acquire);
+        let ending = self.take_open(seen);
         // Release: whoever sees the end event that is recorded from here on
         // also sees that the word moved on (partner: the fence of
         // `while_landed`). Here and not in `claim`: the end may be recorded by
         // another thread, to which a fence of the claiming one means nothing.
+        // Model: gaps::a_gap_against_an_end_on_another_thread.
         fence(Ordering::Release);
-        let lap = seen.lap();
-        taken.is_ok().then_some(Ending { slot: self, lap })
+        ending
     }
 
-    /// `Open -> Free` for the span that [`word`](Self::word) saw open in `seen`:
-    /// cancelled or reclaimed. What it was, if this caller is the one.
-    pub(super) fn give_up(&self, seen: Word) -> Option<Flags> {
-        // Before the exchange: fields change in `Starting` only, which the word
-        // passes on its way to another lap, and then the exchange fails.
-        let flags = Flags(self.flags.load(Ordering::Relaxed));
-        // Relaxed: the caller is done with the fields, touches no event, and
-        // the exchange carries the Release of `open` on to the next claim.
-        let next = Word::new(State::Free, seen.lap());
-        let given_up = self.exchange(seen, next, Ordering::Relaxed);
-        given_up.is_ok().then_some(flags)
+    /// `Open -> Ending` for the span that was seen open in `seen`. To give it up
+    /// this is all: without an end, no event is recorded.
+    #[inline]
+    pub(super) fn take_open(&self, seen: Word) -> Option<Ending<'_>> {
+        let lap = seen.lap();
+        // Acquire: the start event and the fields are complete (partner: `open`).
+        // Model: recorders::a_span_may_end_on_another_thread.
+        let taken = self.exchange(seen, Word::new(State::Ending, lap), Ordering::Acquire);
+        taken.is_ok().then_some(Ending { slot: self, lap })
     }
 
     /// The slot, for the pass, which saw it closed in lap `lap`.
@@ -249,14 +251,13 @@ impl Slot {
     }
 
     /// What the span of lap `lap` is and the stream of its end, while it is
-    /// open or closed.
+    /// open or closed. If it is over by now, this may be of another span, or be
+    /// put together from two: good enough to be shown.
     pub(super) fn describe_if(&self, lap: u64) -> Option<(Packed, State, u64)> {
         let seen = self.word();
         let packed = self.filed();
+        // Relaxed: shown, and nothing else.
         let stream = self.stream.load(Ordering::Relaxed);
-        // Acquire: a field of a later lap was written after the word moved on
-        // to it (partner: none is needed, as a mixture is only shown).
-        fence(Ordering::Acquire);
         let same = self.peek() == seen && seen.lap() == lap && !seen.is_free();
         same.then_some((packed, seen.state(), stream))
     }
@@ -272,6 +273,7 @@ impl Slot {
         let value = read();
         // Acquire: if `read` saw a later span's end event, the check sees the
         // word that this span moved on (partner: the fence of `begin_end`).
+        // Model: gaps::a_gap_against_a_recorder_of_the_slot_before.
         fence(Ordering::Acquire);
         if self.peek() == landed { value } else { None }
     }
@@ -279,6 +281,7 @@ impl Slot {
     #[inline]
     fn filed(&self) -> Packed {
         Packed {
+            // Relaxed: after the owner's Acquire.
             value: self.value.load(Ordering::Relaxed),
             flags: Flags(self.flags.load(Ordering::Relaxed)),
         }
@@ -286,12 +289,14 @@ impl Slot {
 
     #[inline]
     fn free(&self, state: State, lap: u64) {
-        // Release: the caller is done with the pair (partner: `claim`).
+        // Release: the caller is done with pair and fields (partner: `claim`).
+        // Model: recorders::two_recorders_take_one_slot_again_and_again.
         self.word.store(Word::new(state, lap).0, Ordering::Release);
     }
 
     #[inline]
     fn exchange(&self, seen: Word, next: Word, success: Ordering) -> Result<(), Word> {
+        // Relaxed: on failure, as the loser touches nothing.
         self.word
             .compare_exchange(seen.0, next.0, success, Ordering::Relaxed)
             .map(drop)
@@ -304,6 +309,7 @@ impl Claimed<'_> {
     #[inline]
     pub(super) fn describe(&self, packed: Packed, losses: u64) {
         let slot = self.slot;
+        // Relaxed: after `claim`, and published by `open` or `free`.
         let claims = slot.claims.load(Ordering::Relaxed);
         slot.claims.store(claims + 1, Ordering::Relaxed);
         slot.value.store(packed.value, Ordering::Relaxed);
@@ -316,7 +322,8 @@ impl Claimed<'_> {
     pub(super) fn open(self) {
         let word = Word::new(State::Open, self.lap);
         // Release: the start event and the fields are complete (partner: the
-        // Acquire of `begin_end`).
+        // Acquire of `take_open`).
+        // Model: recorders::a_span_may_end_on_another_thread.
         self.slot.word.store(word.0, Ordering::Release);
     }
 
@@ -330,13 +337,15 @@ impl Ending<'_> {
     /// `Ending -> Closed`: the end was recorded on `stream`.
     #[inline]
     pub(super) fn close(self, stream: u64) {
+        // Relaxed: published by the word.
         self.slot.stream.store(stream, Ordering::Relaxed);
         let word = Word::new(State::Closed, self.lap);
         // Release: fields and events are complete (partner: `word`).
+        // Model: tail::a_closed_span_is_landed_as_it_was_left.
         self.slot.word.store(word.0, Ordering::Release);
     }
 
-    /// `Ending -> Free`: the end could not be recorded. What the span was.
+    /// `Ending -> Free`: there is no end. What the span was.
     pub(super) fn abandon(self) -> Flags {
         let flags = self.slot.filed().flags;
         self.slot.free(State::Free, self.lap);
@@ -348,6 +357,7 @@ impl Closed<'_> {
     /// The stream that the end was recorded on.
     #[inline]
     pub(super) fn stream(&self) -> u64 {
+        // Relaxed: after the Acquire of `word`.
         self.slot.stream.load(Ordering::Relaxed)
     }
 
@@ -360,6 +370,7 @@ impl Closed<'_> {
     /// The ring's loss count when the span began.
     #[inline]
     pub(super) fn losses(&self) -> u64 {
+        // Relaxed: after the Acquire of `word`.
         self.slot.losses.load(Ordering::Relaxed)
     }
 

@@ -2,6 +2,7 @@
 //! What a span is, and what became of it.
 
 use super::LANES;
+use super::timeline::NO_LANE;
 
 /// What a span times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +111,7 @@ pub(super) struct Packed {
 }
 
 /// All of a span's key and tag but the handle. Bit 0: a lane, not a kernel.
-/// Bits 1 to 5: the tag's lane, or the number of lanes. Bit 6: armed. Bit 7: bits 32 to 63 are a
+/// Bits 1 to 5: the tag's lane, or [`NO_LANE`]. Bit 6: armed. Bit 7: bits 32 to 63 are a
 /// track; else bits 8 to 63 are the step's number + 1, or 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Flags(pub(super) u64);
@@ -122,7 +123,7 @@ const ARMED: u64 = 1 << 6;
 const HAS_TRACK: u64 = 1 << 7;
 const NUMBER_SHIFT: u32 = 8;
 const TRACK_SHIFT: u32 = 32;
-#[allow(clippy::disallowed_macros, reason = "while it is compiled")]
+#[allow(clippy::disallowed_macros, reason = "asked at compile time")]
 const _: () = assert!(LANES.len() < LANE_MASK as usize);
 
 impl Flags {
@@ -131,7 +132,8 @@ impl Flags {
 
     #[inline]
     fn new(is_lane: bool, tag: SpanTag) -> Self {
-        let lane = tag.lane.unwrap_or(LANES.len()).min(LANES.len()) as u64;
+        let lane = tag.lane.filter(|lane| *lane < LANES.len());
+        let lane = lane.map_or(u64::from(NO_LANE), |lane| lane as u64);
         let armed = if tag.armed { ARMED } else { 0 };
         let step = match tag.step {
             StepId::Unknown => 0,
@@ -147,7 +149,7 @@ impl Flags {
         Some(usize::from(self.lane_index())).filter(|lane| *lane < LANES.len())
     }
 
-    /// The lane's index, or the number of lanes where there is none.
+    /// The lane's index, or [`NO_LANE`].
     #[inline]
     pub(super) fn lane_index(self) -> u8 {
         (self.0 >> LANE_SHIFT & LANE_MASK) as u8

@@ -19,75 +19,23 @@
 //! 3. A closed step counts no more spans. It is over when every span that it
 //!    counted is over.
 //! 4. Only the fold frees an entry, and tracks of an entry only grow. A span
-//!    that found the entry in use by an earlier step leaves a mark; then the
-//!    entry is free only to steps that begin after it is freed: no step is
-//!    followed without its first spans.
+//!    that found the entry in use by an earlier step leaves its track beside the
+//!    word, and then a mark in it; the entry is freed to later steps than the
+//!    last of these: no step is followed without its first spans.
 //! 5. `Taking -> Placed` is written with Release and read with Acquire, so that
 //!    the fold finds the anchor recorded; `-> Free` with Release and claimed with
 //!    Acquire, so that an anchor is not recorded before it was last read.
 
+mod word;
+
 use crate::instrument::Counter;
-use crate::sync::{AtomicU64, Ordering, relaxed};
+use crate::sync::{AtomicU64, Ordering, fence};
+use word::{CLOSED, LOST, SPAN, SPANS, STATE, State, TRACK_SHIFT, TURNED_AWAY, Word};
 
 /// Steps that are followed at a time.
 pub const FOLLOWED_STEPS: usize = if cfg!(metrale_loom) { 2 } else { 64 };
 /// A step is closed when this many later ones were begun.
 const LATER_STEPS: u32 = 4;
-
-/// Bits 0 and 1 of a word.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u64)]
-enum State {
-    Free = 0,
-    Taking = 1,
-    Placed = 2,
-    Unplaced = 3,
-}
-
-const STATE: u64 = 3;
-const CLOSED: u64 = 1 << 2;
-const LOST: u64 = 1 << 3;
-/// A later step found the entry in use.
-const TURNED_AWAY: u64 = 1 << 4;
-/// One span, in bits 5 to 31; the track is in bits 32 to 63.
-const SPAN: u64 = 1 << 5;
-const SPANS: u64 = (1 << 32) - SPAN;
-const TRACK_SHIFT: u32 = 32;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Word(u64);
-
-impl Word {
-    const fn free_after(track: u32) -> Self {
-        Self((track as u64) << TRACK_SHIFT | State::Free as u64)
-    }
-
-    fn state(self) -> State {
-        match self.0 & STATE {
-            0 => State::Free,
-            1 => State::Taking,
-            2 => State::Placed,
-            _ => State::Unplaced,
-        }
-    }
-
-    fn track(self) -> u32 {
-        (self.0 >> TRACK_SHIFT) as u32
-    }
-
-    /// In use by the step on `track`.
-    fn is_of(self, track: u32) -> bool {
-        self.track() == track && self.state() != State::Free
-    }
-
-    fn has(self, bit: u64) -> bool {
-        self.0 & bit != 0
-    }
-
-    fn spans(self) -> u32 {
-        ((self.0 & SPANS) / SPAN) as u32
-    }
-}
 
 /// What a span that begins finds of its step.
 pub enum Entered<'a> {
@@ -123,7 +71,9 @@ impl Taking<'_> {
 impl Drop for Taking<'_> {
     fn drop(&mut self) {
         let state = self.next as u64;
-        // Release: the anchor was recorded (partner: the load of `anchor`).
+        // Release: the anchor was recorded, and the step's number is in place
+        // (partners: the loads of `anchor` and `standing`).
+        // Model: steps::two_spans_begin_a_step_at_once.
         self.table.change(self.track, Ordering::Release, |word| {
             Some(word.0 & !STATE | state)
         });
@@ -143,15 +93,21 @@ pub enum Anchor {
 
 /// How a step stands, for the fold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Standing {
-    pub(super) track: u32,
-    pub(super) number: u64,
-    pub(super) armed: bool,
+pub struct Standing {
+    /// The step's track.
+    pub track: u32,
+    /// Its number.
+    pub number: u64,
+    /// It is armed.
+    pub armed: bool,
     /// Spans that it counted and that did not come to nothing.
-    pub(super) spans: u32,
-    pub(super) closed: bool,
-    pub(super) lost: bool,
-    pub(super) placed: bool,
+    pub spans: u32,
+    /// It counts no more.
+    pub closed: bool,
+    /// Work of it is missing.
+    pub lost: bool,
+    /// It has an anchor.
+    pub placed: bool,
 }
 
 /// See the module.
@@ -159,7 +115,9 @@ pub struct StepTable {
     words: [AtomicU64; FOLLOWED_STEPS],
     /// The number of the step of each entry, and in bit 0 whether it is armed.
     /// Written in `Taking`.
-    numbers: [relaxed::AtomicU64; FOLLOWED_STEPS],
+    numbers: [AtomicU64; FOLLOWED_STEPS],
+    /// The last track that found the entry in use.
+    waiting: [AtomicU64; FOLLOWED_STEPS],
     /// A bit for each entry that may be in use.
     used: AtomicU64,
     turned_away: Counter,
@@ -175,10 +133,11 @@ impl StepTable {
     #[must_use]
     pub fn new() -> Self {
         // The track that comes before the entry's first one.
-        let before = |entry| Word::free_after((entry as u32).wrapping_sub(FOLLOWED_STEPS as u32));
+        let before = |entry: usize| (entry as u32).wrapping_sub(FOLLOWED_STEPS as u32);
         Self {
-            words: std::array::from_fn(|entry| AtomicU64::new(before(entry).0)),
-            numbers: std::array::from_fn(|_| relaxed::AtomicU64::new(0)),
+            words: std::array::from_fn(|entry| AtomicU64::new(Word::free_after(before(entry)).0)),
+            numbers: std::array::from_fn(|_| AtomicU64::new(0)),
+            waiting: std::array::from_fn(|entry| AtomicU64::new(u64::from(before(entry)))),
             used: AtomicU64::new(0),
             turned_away: Counter::new(),
             late: Counter::new(),
@@ -194,6 +153,7 @@ impl StepTable {
         next: impl Fn(Word) -> Option<u64>,
     ) -> Option<Word> {
         let word = &self.words[entry_of(track)];
+        // Relaxed: a guess; the exchange decides.
         let mut seen = Word(word.load(Ordering::Relaxed));
         loop {
             if !seen.is_of(track) {
@@ -210,7 +170,9 @@ impl StepTable {
     pub fn enter(&self, track: u32, number: u64, armed: bool) -> Entered<'_> {
         let entry = entry_of(track);
         let word = &self.words[entry];
+        // Relaxed: a guess; the exchange decides.
         let mut seen = Word(word.load(Ordering::Relaxed));
+        let mut is_new = false;
         loop {
             let is_free = seen.state() == State::Free;
             let next = if is_free && is_later(track, seen.track()) {
@@ -224,17 +186,19 @@ impl StepTable {
             } else if !is_later(track, seen.track()) {
                 self.late.add(1);
                 return Entered::Alone;
-            } else if seen.has(TURNED_AWAY) {
-                return Entered::Alone;
             } else {
+                is_new |= self.wait(entry, track);
                 seen.0 | TURNED_AWAY
             };
             // Acquire: the fold is done with the entry and its anchor (partner:
             // `free`).
+            // Model: steps::a_step_against_the_next_one_of_its_entry.
             match word.compare_exchange(seen.0, next, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) if is_free => {
                     let number = number << 1 | u64::from(armed);
+                    // Relaxed: published by the drop of `Taking`.
                     self.numbers[entry].store(number, Ordering::Relaxed);
+                    // Relaxed: a fold that does not see it comes again.
                     self.used.fetch_or(1 << entry, Ordering::Relaxed);
                     return Entered::First(Taking {
                         table: self,
@@ -244,7 +208,7 @@ impl StepTable {
                 }
                 Ok(_) if seen.is_of(track) => return Entered::Counted,
                 Ok(_) => {
-                    self.turned_away.add(1);
+                    self.turned_away.add(u64::from(is_new));
                     return Entered::Alone;
                 }
                 Err(found) => seen = Word(found),
@@ -252,18 +216,55 @@ impl StepTable {
         }
     }
 
+    /// Leaves the track of a step whose entry is in use, for who frees it. The
+    /// mark is to follow by an exchange, be it there or not: who takes it off
+    /// after that sees the track. Whether it is the step's first span to do so.
+    #[cold]
+    fn wait(&self, entry: usize, track: u32) -> bool {
+        let later = |last: u64| is_later(track, last as u32).then_some(u64::from(track));
+        // Relaxed: published by the fence and the mark. It fails where a later
+        // step waits.
+        let left = self.waiting[entry].fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+        // Release: who takes the mark off sees the track (partner: the exchange
+        // of `free`).
+        // Model: steps::a_step_that_was_turned_away_is_not_followed.
+        fence(Ordering::Release);
+        left.is_ok()
+    }
+
     /// A span of the step on `track` came to nothing, and its work was lost.
     #[cold]
     pub fn lose(&self, track: u32) {
+        // Relaxed: one word, nothing to publish; as in `withdraw` and `close`.
         self.change(track, Ordering::Relaxed, |word| {
             Some((word.0 - SPAN) | LOST)
         });
     }
 
     /// Work of the step on `track` is missing from it, which was never counted.
+    /// A step that begins with such work is not followed.
     #[cold]
     pub fn miss(&self, track: u32) {
-        self.change(track, Ordering::Relaxed, |word| Some(word.0 | LOST));
+        let entry = entry_of(track);
+        let word = &self.words[entry];
+        // Relaxed: one word, nothing to publish.
+        let mut seen = Word(word.load(Ordering::Relaxed));
+        loop {
+            let next = if seen.is_of(track) {
+                seen.0 | LOST
+            } else if !is_later(track, seen.track()) {
+                return;
+            } else if seen.state() == State::Free {
+                Word::free_after(track).0
+            } else {
+                self.wait(entry, track);
+                seen.0 | TURNED_AWAY
+            };
+            match word.compare_exchange(seen.0, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(found) => seen = Word(found),
+            }
+        }
     }
 
     /// A span of the step on `track` came to nothing, and there was no work.
@@ -283,6 +284,7 @@ impl StepTable {
     pub fn anchor(&self, track: u32) -> Anchor {
         let entry = entry_of(track);
         // Acquire: the anchor was recorded (partner: the drop of `Taking`).
+        // Model: steps::two_spans_begin_a_step_at_once.
         let word = Word(self.words[entry].load(Ordering::Acquire));
         match word.state() {
             _ if word.track() != track => Anchor::None,
@@ -312,12 +314,16 @@ impl StepTable {
 
     /// Whether the step on `track` has an entry.
     pub(super) fn follows(&self, track: u32) -> bool {
+        // Relaxed: a landed span's begin, and so its step's entry, is in sight.
         Word(self.words[entry_of(track)].load(Ordering::Relaxed)).is_of(track)
     }
 
     /// How the step of an entry stands, for the fold. A step is closed here if
     /// `newest`, the newest track, is far enough from its own.
-    pub(super) fn standing(&self, entry: usize, newest: u32) -> Option<Standing> {
+    #[must_use]
+    pub fn standing(&self, entry: usize, newest: u32) -> Option<Standing> {
+        // Acquire: the step's number is in place (partner: the drop of `Taking`).
+        // Model: steps::a_fold_against_the_first_span.
         let mut word = Word(self.words[entry].load(Ordering::Acquire));
         let track = word.track();
         if matches!(word.state(), State::Free | State::Taking) {
@@ -325,7 +331,8 @@ impl StepTable {
         }
         if !word.has(CLOSED) && newest.wrapping_sub(track) as i32 >= LATER_STEPS as i32 {
             self.close(track);
-            word = Word(self.words[entry].load(Ordering::Acquire));
+            // Relaxed: the number is in sight since the load above.
+            word = Word(self.words[entry].load(Ordering::Relaxed));
         }
         let number = self.numbers[entry].load(Ordering::Relaxed);
         Some(Standing {
@@ -340,20 +347,36 @@ impl StepTable {
     }
 
     /// The entries that may be in use, as bits.
-    pub(super) fn used(&self) -> u64 {
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        // Relaxed: what an entry holds is read from its word.
         self.used.load(Ordering::Relaxed)
     }
 
     /// Frees the entry of the step on `track`, which the fold is done with.
-    pub(super) fn free(&self, track: u32, newest: u32) {
-        // Before the word: whoever takes the entry sets the bit after that.
-        let bit = 1 << entry_of(track);
-        self.used.fetch_and(!bit, Ordering::Relaxed);
-        // Release: the anchor was read for the last time (partner: `enter`).
-        self.change(track, Ordering::Release, |word| {
-            let last = if word.has(TURNED_AWAY) { newest } else { track };
-            Some(Word::free_after(last).0)
-        });
+    pub fn free(&self, track: u32) {
+        let entry = entry_of(track);
+        // Relaxed: before the word, and whoever takes the entry sets the bit
+        // after that.
+        self.used.fetch_and(!(1 << entry), Ordering::Relaxed);
+        let mut last = track;
+        let free = |last| {
+            let next = |word: Word| (!word.has(TURNED_AWAY)).then_some(Word::free_after(last).0);
+            // Release: the anchor was read for the last time (partner: `enter`).
+            // Model: steps::a_step_against_the_next_one_of_its_entry.
+            self.change(track, Ordering::Release, next).is_some()
+        };
+        // Nobody leaves the mark between the exchange that takes it off and the
+        // one that frees the entry.
+        while !free(last) && self.follows(track) {
+            let next = |word: Word| Some(word.0 & !TURNED_AWAY);
+            // Acquire: the tracks of all who left the mark are in sight (partner:
+            // the fence of `wait`).
+            // Model: steps::a_step_that_was_turned_away_is_not_followed.
+            self.change(track, Ordering::Acquire, next);
+            // Relaxed: after the exchange.
+            last = self.waiting[entry].load(Ordering::Relaxed) as u32;
+        }
     }
 }
 
@@ -375,3 +398,6 @@ impl std::fmt::Debug for StepTable {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(metrale_loom)))]
+mod tests;

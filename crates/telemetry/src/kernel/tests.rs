@@ -6,6 +6,7 @@ mod batch;
 mod capacity;
 mod gaps;
 mod lifecycle;
+mod oldest;
 mod scripted;
 mod streams;
 mod tokens;

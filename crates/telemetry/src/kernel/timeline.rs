@@ -154,12 +154,12 @@ impl Scratch {
         } = self;
         settle(lanes, ends, settled);
         parts.clear();
+        // One of a lane that has no name is nobody's time.
+        let named = settled.iter().filter(|span| span.lane < NO_LANE);
         let ranges: [_; LANES.len() + 1] = std::array::from_fn(|lane| {
             let is_all = lane == LANES.len();
-            let own = settled
-                .iter()
-                .filter(|span| is_all || usize::from(span.lane) == lane);
-            add_parts(parts, own)
+            let is_own = |span: &&Settled| is_all || usize::from(span.lane) == lane;
+            add_parts(parts, named.clone().filter(is_own))
         });
         let mut covers = ranges.map(|range| Cover::new(&parts[range]));
         let (has_lanes, are_apart) = look(lanes, launches);

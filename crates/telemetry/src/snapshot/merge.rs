@@ -65,9 +65,8 @@ impl Snapshot {
         self.device = figures(self.device, other.device);
         self.lane_gap_unknown += other.lane_gap_unknown;
         for theirs in &other.kernels {
-            let same = |ours: &&mut KernelSnapshot| {
-                (&ours.name, ours.kind) == (&theirs.name, theirs.kind)
-            };
+            let same =
+                |ours: &&mut KernelSnapshot| (&ours.name, ours.kind) == (&theirs.name, theirs.kind);
             match self.kernels.iter_mut().find(same) {
                 Some(ours) => ours.add(theirs, Errors::Separate),
                 None => self.kernels.push(theirs.clone()),

@@ -16,12 +16,12 @@ pub use take::{KernelName, Source};
 
 pub(crate) use take::Sources;
 
+use crate::config::TelemetryConfig;
 use crate::floor::Floor;
 use crate::instrument::HistogramSnapshot;
 use crate::kernel::{
     Estimate, Incomplete, KernelSeries, LaneEstimate, LaneFigures, Ledger, RowFigures, StepLosses,
 };
-use crate::telemetry::TelemetryConfig;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
@@ -208,7 +208,8 @@ pub struct OldestSpanSnapshot {
     /// Begun and not ended; else the GPU has not reached its end, or nobody
     /// could ask.
     pub is_open: bool,
-    /// Nanoseconds since a harvest pass first saw it; null before that.
+    /// Nanoseconds since a harvest pass first left it behind as the oldest of
+    /// its kind; null before that.
     pub age_ns: Option<u64>,
 }
 

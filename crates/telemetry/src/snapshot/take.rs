@@ -134,7 +134,9 @@ impl Telemetry {
                 launches: host.launches.get(),
                 graph_launches: host.graph_launches.get(),
             },
-            lanes: (0..LANES.len()).map(|lane| self.lane(lane, &folded)).collect(),
+            lanes: (0..LANES.len())
+                .map(|lane| self.lane(lane, &folded))
+                .collect(),
             device: folded.device(),
             lane_gap_unknown: instruments.lane_gap_unknown.get(),
             kernels: kernels.into_values().collect(),

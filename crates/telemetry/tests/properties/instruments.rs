@@ -2,9 +2,7 @@
 //! The instruments hold what was put in, exactly.
 
 use metrale_telemetry::instrument::PackedCells;
-use metrale_telemetry::kernel::{
-    KernelInstruments, KernelTable, Landed, SpanKey, SpanSink, SpanTag,
-};
+use metrale_telemetry::kernel::{KernelInstruments, KernelTable, SpanKey};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -13,23 +11,11 @@ fn ns() -> impl Strategy<Value = u64> {
     prop_oneof![0..1000u64, 0..1u64 << 37, (1u64 << 37)..1 << 50]
 }
 
-fn span() -> impl Strategy<Value = Landed> {
-    let key = prop_oneof![
+fn key() -> impl Strategy<Value = SpanKey> {
+    prop_oneof![
         (0..5usize).prop_map(SpanKey::Lane),
         (0..20u64).prop_map(|func| SpanKey::Kernel(func << 8)),
-    ];
-    let tag = (
-        any::<bool>(),
-        prop::option::of(0..5usize),
-        prop::option::of(0..9u64),
-    )
-        .prop_map(|(armed, lane, step)| SpanTag { armed, lane, step });
-    (key, tag, ns(), prop::option::of(0..1u64 << 30)).prop_map(|(key, tag, ns, gap_ns)| Landed {
-        key,
-        tag,
-        ns,
-        gap_ns,
-    })
+    ]
 }
 
 proptest! {
@@ -71,39 +57,22 @@ proptest! {
     }
 
     #[test]
-    fn landed_spans_are_filed_by_lane_and_kernel(
-        spans in prop::collection::vec(span(), 0..200),
+    fn spans_are_filed_by_lane_and_kernel(
+        spans in prop::collection::vec((key(), ns()), 0..200),
     ) {
         let instruments = Box::new(KernelInstruments::new());
-        spans.iter().for_each(|&span| instruments.landed(span));
-        let sum = |pick: &dyn Fn(&Landed) -> Option<u64>| {
-            spans.iter().filter_map(pick).fold((0, 0), |(n, sum), ns| (n + 1, sum + ns))
-        };
+        spans.iter().for_each(|&(key, ns)| instruments.record(key, ns));
         for lane in 0..3 {
-            let own = |span: &Landed| (span.key == SpanKey::Lane(lane)).then_some(span.ns);
+            let own = || spans.iter().filter(|span| span.0 == SpanKey::Lane(lane));
             let read = instruments.lane[lane].snapshot();
-            prop_assert_eq!((read.count(), read.sum_ns()), sum(&own));
-            let gap = |span: &Landed| span.gap_ns.filter(|_| span.key == SpanKey::Lane(lane));
-            let read = instruments.lane_gap[lane].snapshot();
-            prop_assert_eq!((read.count(), read.sum_ns()), sum(&gap));
-            let armed = |span: &Landed| own(span).filter(|_| span.tag.armed);
-            prop_assert_eq!(instruments.lane_armed_ns[lane].get(), sum(&armed).1);
-            let kernels = |span: &Landed| {
-                let kernel = matches!(span.key, SpanKey::Kernel(_));
-                (kernel && span.tag.lane == Some(lane)).then_some(span.ns)
-            };
-            prop_assert_eq!(instruments.lane_kernel_ns[lane].get(), sum(&kernels).1);
+            let sum: u64 = own().map(|span| span.1).sum();
+            prop_assert_eq!((read.count(), read.sum_ns()), (own().count() as u64, sum));
         }
-        let unknown = |span: &Landed| {
-            let lane = matches!(span.key, SpanKey::Lane(0..3));
-            (lane && span.gap_ns.is_none()).then_some(0)
-        };
-        prop_assert_eq!(instruments.lane_gap_unknown.get(), sum(&unknown).0);
         let mut rows: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
-        for span in &spans {
-            if let SpanKey::Kernel(func @ 1..) = span.key {
-                let (total, samples) = rows.entry(func).or_default();
-                (*total, *samples) = (*total + span.ns, *samples + 1);
+        for (key, ns) in &spans {
+            if let SpanKey::Kernel(func @ 1..) = key {
+                let (total, samples) = rows.entry(*func).or_default();
+                (*total, *samples) = (*total + ns, *samples + 1);
             }
         }
         let mut read: Vec<_> = instruments
@@ -113,7 +82,7 @@ proptest! {
             .collect();
         read.sort_unstable();
         prop_assert_eq!(read, rows.into_iter().collect::<Vec<_>>());
-        let none = |span: &Landed| (span.key == SpanKey::Kernel(0)).then_some(0);
-        prop_assert_eq!(instruments.table_full.get(), sum(&none).0);
+        let none = spans.iter().filter(|span| span.0 == SpanKey::Kernel(0));
+        prop_assert_eq!(instruments.table_full.get(), none.count() as u64);
     }
 }

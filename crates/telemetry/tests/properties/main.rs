@@ -5,6 +5,7 @@
 #![cfg(not(metrale_loom))]
 
 mod instruments;
+mod order;
 mod plain;
 mod ring;
 mod source;

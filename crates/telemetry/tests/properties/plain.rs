@@ -2,8 +2,10 @@
 //! What the ring promises, said again with a vector of slots: sections 3 to 5
 //! of the design, without a thread in sight.
 
-use crate::source::{Event, REFUSED, gap_ns};
-use metrale_telemetry::kernel::{Edge, Gaps, Landed, Ledger, SpanKey, SpanPoll, SpanTag};
+use crate::source::{Event, REFUSED, Told, gap_ns};
+use metrale_telemetry::kernel::{
+    Edge, Ledger, NotBegun, NotEnded, Place, SpanKey, SpanPoll, SpanTag, StepId,
+};
 use std::collections::HashMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +20,8 @@ enum Stage {
 #[derive(Clone, Copy, Debug)]
 struct Span {
     id: u64,
+    /// The number of its attempt, of those that were not refused.
+    turn: usize,
     key: SpanKey,
     tag: SpanTag,
     losses: u64,
@@ -29,10 +33,11 @@ struct Span {
 pub(crate) struct Plain {
     slots: Vec<Option<Span>>,
     answers: Vec<SpanPoll>,
+    places: Vec<Place>,
     turns: usize,
     ids: u64,
     reclaim_after_ns: Option<u64>,
-    gaps: Gaps,
+    gaps: bool,
     /// The last span that landed on a stream, and its slot.
     previous: HashMap<u64, (usize, Span)>,
     ledger: Ledger,
@@ -42,10 +47,11 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
-    pub(crate) fn new(slots: usize, reclaim_after_ns: Option<u64>, gaps: Gaps) -> Self {
+    pub(crate) fn new(slots: usize, reclaim_after_ns: Option<u64>, gaps: bool) -> Self {
         Self {
             slots: vec![None; slots],
             answers: vec![SpanPoll::Pending; slots],
+            places: vec![Place::Unknown; slots],
             turns: 0,
             ids: 0,
             reclaim_after_ns,
@@ -66,7 +72,11 @@ impl Plain {
         self.answers[slot] = answer;
     }
 
-    /// What the source and the sink should have seen, and the reads of the clock.
+    pub(crate) fn places(&mut self, slot: usize, place: Place) {
+        self.places[slot] = place;
+    }
+
+    /// What the source was to be asked and a pass to tell, and the reads of the clock.
     pub(crate) fn take(&mut self) -> (Vec<Event>, u64) {
         let reads = std::mem::take(&mut self.clock_reads);
         (std::mem::take(&mut self.events), reads)
@@ -86,30 +96,31 @@ impl Plain {
         lost.dropped + lost.failed + lost.cancelled + lost.reclaimed
     }
 
-    /// The next slot in turn and the span's id, or `None`.
+    /// The next slot in turn and the span's id.
     pub(crate) fn begin(
         &mut self,
         key: SpanKey,
         tag: SpanTag,
         stream: u64,
         fails: bool,
-    ) -> Option<(usize, u64)> {
+    ) -> Result<(usize, u64), NotBegun> {
         self.ledger.attempts += 1;
         if stream == REFUSED {
             self.ledger.refused += 1;
-            return None;
+            return Err(NotBegun::Refused);
         }
-        let slot = self.turns % self.slots.len();
+        let turn = self.turns;
+        let slot = turn % self.slots.len();
         self.turns += 1;
         if self.slots[slot].as_ref().is_some_and(in_use) {
             self.ledger.dropped += 1;
-            self.events.push(Event::Dropped);
-            return None;
+            return Err(NotBegun::Dropped);
         }
         self.ledger.begun += 1;
         self.ids += 1;
         let mut span = Span {
             id: self.ids,
+            turn,
             key,
             tag,
             losses: self.losses(),
@@ -120,29 +131,35 @@ impl Plain {
         self.events.push(Event::Record(slot, Edge::Start, stream));
         if fails {
             span.stage = Stage::Over;
-            self.fail();
+            self.ledger.failed += 1;
         }
         self.slots[slot] = Some(span);
-        (!fails).then_some((slot, span.id))
-    }
-
-    fn fail(&mut self) {
-        self.ledger.failed += 1;
-        self.events.push(Event::Failed);
+        if fails {
+            Err(NotBegun::Failed)
+        } else {
+            Ok((slot, span.id))
+        }
     }
 
     /// The open span in `slot`, with that id if one is asked for.
     fn open(&mut self, slot: usize, id: Option<u64>) -> Option<&mut Span> {
         let span = self.slots.get_mut(slot)?.as_mut()?;
-        let it = id.is_none_or(|id| id == span.id);
-        (it && matches!(span.stage, Stage::Open { .. })).then_some(span)
+        let is_it = id.is_none_or(|id| id == span.id);
+        (is_it && matches!(span.stage, Stage::Open { .. })).then_some(span)
     }
 
-    pub(crate) fn end(&mut self, slot: usize, id: Option<u64>, stream: u64, fails: bool) {
+    pub(crate) fn end(
+        &mut self,
+        slot: usize,
+        id: Option<u64>,
+        stream: u64,
+        fails: bool,
+    ) -> Result<(), NotEnded> {
         let Some(span) = self.open(slot, id) else {
             self.ledger.stale_ends += 1;
-            return;
+            return Err(NotEnded::Stale);
         };
+        let tag = span.tag;
         span.stage = if fails {
             Stage::Over
         } else {
@@ -150,27 +167,32 @@ impl Plain {
         };
         self.events.push(Event::Record(slot, Edge::End, stream));
         if fails {
-            self.fail();
+            self.ledger.failed += 1;
+            return Err(NotEnded::Failed(tag));
         }
+        Ok(())
     }
 
-    pub(crate) fn cancel(&mut self, slot: usize, id: Option<u64>) {
-        if let Some(span) = self.open(slot, id) {
-            span.stage = Stage::Over;
-            self.ledger.cancelled += 1;
-        } else {
+    pub(crate) fn cancel(&mut self, slot: usize, id: Option<u64>) -> Option<SpanTag> {
+        let Some(span) = self.open(slot, id) else {
             self.ledger.stale_ends += 1;
-        }
+            return None;
+        };
+        let tag = span.tag;
+        span.stage = Stage::Over;
+        self.ledger.cancelled += 1;
+        Some(tag)
     }
 
-    /// One pass over the slots, from the one whose turn is next.
+    /// One pass over the spans that are not over, in the order of their begins.
     pub(crate) fn harvest(&mut self, polls: bool) -> usize {
         self.ledger.passes += 1;
         let landed_before = self.ledger.landed;
-        let mut asked: HashMap<u64, SpanPoll> = HashMap::new();
+        let mut waits: HashMap<u64, bool> = HashMap::new();
         let (mut bracket, mut clock) = (false, false);
-        for step in 0..self.slots.len() {
-            let slot = (self.turns + step) % self.slots.len();
+        let mut order: Vec<usize> = (0..self.slots.len()).collect();
+        order.sort_by_key(|slot| self.slots[*slot].map(|span| span.turn));
+        for slot in order {
             let Some(span) = self.slots[slot] else {
                 continue;
             };
@@ -183,16 +205,17 @@ impl Plain {
                     }
                 }
                 Stage::Closed { stream } => {
-                    if asked.get(&stream) == Some(&SpanPoll::Pending) {
+                    if waits.get(&stream) == Some(&true) {
                         continue;
                     }
                     if !std::mem::replace(&mut bracket, true) {
                         self.events.push(Event::PassBegin);
                     }
                     if polls {
-                        let first = !asked.contains_key(&stream);
-                        let answer = self.poll(slot, &span, stream, first);
-                        asked.insert(stream, answer);
+                        clock = true;
+                        let first = !waits.contains_key(&stream);
+                        let is_over = self.poll(slot, &span, stream, first);
+                        waits.insert(stream, !is_over);
                     }
                 }
             }
@@ -200,65 +223,74 @@ impl Plain {
         if bracket && polls {
             self.events.push(Event::PassEnd);
         }
-        self.clock_reads += u64::from(clock);
+        // What is left behind is, with the time.
+        let leaves = self.slots.iter().flatten().any(in_use);
+        self.clock_reads += u64::from(clock || leaves);
         (self.ledger.landed - landed_before) as usize
     }
 
     fn age(&mut self, slot: usize, first_seen_ns: Option<u64>, after_ns: u64) {
         let since_ns = first_seen_ns.unwrap_or(self.now_ns);
-        let stage = if self.now_ns - since_ns >= after_ns {
-            self.ledger.reclaimed += 1;
-            Stage::Over
-        } else {
-            Stage::Open {
-                first_seen_ns: Some(since_ns),
-            }
-        };
-        self.stage(slot, stage);
+        if self.now_ns - since_ns < after_ns {
+            self.stage(
+                slot,
+                Stage::Open {
+                    first_seen_ns: Some(since_ns),
+                },
+            );
+            return;
+        }
+        self.ledger.reclaimed += 1;
+        self.stage(slot, Stage::Over);
+        let tag = self.slots[slot].map(|span| span.tag);
+        self.events.push(Event::Reclaimed(tag.unwrap_or_default()));
     }
 
-    fn poll(&mut self, slot: usize, span: &Span, stream: u64, first: bool) -> SpanPoll {
+    /// Asks about a closed span; whether it is over.
+    fn poll(&mut self, slot: usize, span: &Span, stream: u64, first: bool) -> bool {
         let ask = if first { Event::First } else { Event::Next };
         self.events.push(ask(slot));
-        let answer = self.answers[slot];
-        match answer {
-            SpanPoll::Pending => {}
+        let ns = match self.answers[slot] {
+            SpanPoll::Pending => return false,
             SpanPoll::Failed => {
                 self.previous.remove(&stream);
                 self.stage(slot, Stage::Over);
-                self.fail();
+                self.ledger.failed += 1;
+                self.events.push(Event::Failed(span.tag));
+                return true;
             }
-            SpanPoll::Ready(ns) => {
-                let gap_ns = self.gap(slot, span, stream);
-                self.events.push(Event::Landed(Landed {
-                    key: span.key,
-                    tag: span.tag,
-                    ns,
-                    gap_ns,
-                }));
-                self.stage(slot, Stage::Landed);
-                self.ledger.landed += 1;
-                self.previous.insert(stream, (slot, *span));
+            SpanPoll::Ready(ns) => ns,
+        };
+        let mut start_ns = None;
+        if let StepId::Track(track) = span.tag.step {
+            self.events.push(Event::Place(track, slot));
+            match self.places[slot] {
+                Place::At(ns) => start_ns = Some(ns),
+                Place::Pending => return false,
+                Place::Unknown => {}
             }
         }
-        answer
+        let gap_ns = self.gap(slot, span, stream);
+        self.events.push(Event::Landed(Told {
+            key: span.key,
+            tag: span.tag,
+            stream,
+            ns,
+            gap_ns,
+            start_ns,
+        }));
+        self.stage(slot, Stage::Landed);
+        self.ledger.landed += 1;
+        self.previous.insert(stream, (slot, *span));
+        true
     }
 
-    /// Known if the span before on this stream is known and one that the rule
-    /// pairs with this one, nothing was lost since it began, and its slot's
-    /// events are still its own.
+    /// Known if the span before on this stream is known, nothing was lost since
+    /// it began, and its slot's events are still its own.
     fn gap(&mut self, slot: usize, span: &Span, stream: u64) -> Option<u64> {
         let (prev, before) = *self.previous.get(&stream)?;
-        let pairs = match (self.gaps, before.tag, span.tag) {
-            (Gaps::Off, ..) => false,
-            (Gaps::EverySpan, ..) => true,
-            (Gaps::WithinStep, before, tag) if before.armed && tag.armed => {
-                matches!((before.step, tag.step), (Some(one), Some(other)) if one == other)
-            }
-            (Gaps::WithinStep, ..) => false,
-        };
         let still = self.slots[prev].is_some_and(|s| s.id == before.id && s.stage == Stage::Landed);
-        if !pairs || before.losses != span.losses || !still {
+        if !self.gaps || before.losses != span.losses || !still {
             return None;
         }
         self.events.push(Event::Gap(prev, slot));

@@ -3,8 +3,10 @@
 //! landings, losses and ledger after every single call.
 
 use crate::plain::Plain;
-use crate::source::{REFUSED, Source, clock, clock_reads, set_clock};
-use metrale_telemetry::kernel::{Gaps, SpanKey, SpanPoll, SpanRing, SpanTag, SpanToken};
+use crate::source::{Event, REFUSED, Source, clock, clock_reads, set_clock};
+use metrale_telemetry::kernel::{
+    Harvested, Place, SpanKey, SpanPoll, SpanRing, SpanTag, SpanToken, StepId,
+};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -36,6 +38,7 @@ enum Call {
     },
     Cancel(Name),
     Answer(usize, SpanPoll),
+    Lies(usize, Place),
     Wait(u64),
     Harvest {
         polls: bool,
@@ -54,17 +57,25 @@ fn name() -> impl Strategy<Value = Name> {
     ]
 }
 
-fn gaps() -> impl Strategy<Value = Gaps> {
-    prop_oneof![1 => Just(Gaps::Off), 4 => Just(Gaps::EverySpan), 4 => Just(Gaps::WithinStep)]
+fn step() -> impl Strategy<Value = StepId> {
+    prop_oneof![
+        Just(StepId::Unknown),
+        (0..3u64).prop_map(StepId::Number),
+        (0..3u32).prop_map(StepId::Track),
+    ]
+}
+
+fn place() -> impl Strategy<Value = Place> {
+    prop_oneof![
+        4 => (-1_000..1_000i64).prop_map(Place::At),
+        1 => Just(Place::Pending),
+        1 => Just(Place::Unknown),
+    ]
 }
 
 fn call() -> impl Strategy<Value = Call> {
-    let tag = (
-        any::<bool>(),
-        prop::option::of(0..3usize),
-        prop::option::of(0..3u64),
-    )
-        .prop_map(|(armed, lane, step)| SpanTag { armed, lane, step });
+    let tag = (any::<bool>(), prop::option::of(0..3usize), step())
+        .prop_map(|(armed, lane, step)| SpanTag { lane, armed, step });
     let answer = prop_oneof![
         4 => (0..1000u64).prop_map(SpanPoll::Ready),
         2 => Just(SpanPoll::Pending),
@@ -79,6 +90,7 @@ fn call() -> impl Strategy<Value = Call> {
             .prop_map(|(name, stream, fails)| Call::End { name, stream, fails }),
         1 => name().prop_map(Call::Cancel),
         5 => (0..6usize, answer).prop_map(|(slot, answer)| Call::Answer(slot, answer)),
+        2 => (0..6usize, place()).prop_map(|(slot, place)| Call::Lies(slot, place)),
         2 => (0..40u64).prop_map(Call::Wait),
         4 => prop::bool::weighted(0.9).prop_map(|polls| Call::Harvest { polls }),
     ]
@@ -94,13 +106,11 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(slots: usize, reclaim_after_ns: Option<u64>, gaps: Gaps) -> Self {
+    fn new(slots: usize, reclaim_after_ns: Option<u64>, gaps: bool) -> Self {
         let other = SpanRing::new(Source::new(1), 1);
-        let tag = SpanTag::default();
-        let foreign = other.begin_into(SpanKey::Lane(0), tag, 1, other.ops());
-        let builder = SpanRing::builder(Source::new(slots), slots)
-            .clock(clock)
-            .gaps(gaps);
+        let foreign = other.begin_tagged(SpanKey::Lane(0), SpanTag::default(), 1);
+        let builder = SpanRing::builder(Source::new(slots), slots).clock(clock);
+        let builder = if gaps { builder.gaps() } else { builder };
         let ring = match reclaim_after_ns {
             Some(after_ns) => builder.reclaim_after(Duration::from_nanos(after_ns)),
             None => builder,
@@ -152,10 +162,10 @@ impl Pair {
                 } else {
                     SpanKey::Lane((value % 5) as usize)
                 };
-                let token = self.ring.begin_into(key, tag, stream, source);
+                let token = self.ring.begin_tagged(key, tag, stream);
                 let expected = self.plain.begin(key, tag, stream, fails);
                 prop_assert_eq!(token.map(SpanToken::slot), expected.map(|(slot, _)| slot));
-                if let (Some(token), Some((_, id))) = (token, expected) {
+                if let (Ok(token), Ok((_, id))) = (token, expected) {
                     self.issued.push((token, id));
                 }
             }
@@ -166,18 +176,23 @@ impl Pair {
             } => {
                 source.fails(fails);
                 let (token, slot, id) = self.resolve(name);
-                self.ring.end_into(token, stream, source);
-                self.plain.end(slot, id, stream, fails);
+                let ended = self.ring.end_span(token, stream);
+                prop_assert_eq!(ended, self.plain.end(slot, id, stream, fails));
             }
             Call::Cancel(ref name) => {
                 let (token, slot, id) = self.resolve(name);
-                self.ring.cancel(token);
-                self.plain.cancel(slot, id);
+                prop_assert_eq!(self.ring.cancel(token), self.plain.cancel(slot, id));
             }
             Call::Answer(slot, answer) => {
                 if slot < self.ring.slots() {
                     source.answers(slot, answer);
                     self.plain.answers(slot, answer);
+                }
+            }
+            Call::Lies(slot, place) => {
+                if slot < self.ring.slots() {
+                    source.places(slot, place);
+                    self.plain.places(slot, place);
                 }
             }
             Call::Wait(ns) => {
@@ -187,7 +202,8 @@ impl Pair {
             }
             Call::Harvest { polls } => {
                 source.polls(polls);
-                prop_assert_eq!(self.ring.harvest_into(source), self.plain.harvest(polls));
+                let log = |span: Harvested| source.log(Event::from(span));
+                prop_assert_eq!(self.ring.harvest_with(log), self.plain.harvest(polls));
             }
         }
         let (events, reads) = self.plain.take();
@@ -207,7 +223,7 @@ proptest! {
     fn a_ring_does_what_a_vector_of_slots_does(
         slots in 1..6usize,
         reclaim_after_ns in prop::option::of(0..60u64),
-        gaps in gaps(),
+        gaps: bool,
         calls in prop::collection::vec(call(), 1..150),
     ) {
         let mut pair = Pair::new(slots, reclaim_after_ns, gaps);

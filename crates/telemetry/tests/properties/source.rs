@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An event source, a clock and a sink that do as they are told and write down
-//! what they are asked.
+//! An event source and a clock that do as they are told and write down what
+//! they are asked, and what a pass tells.
 
-use metrale_telemetry::kernel::{Edge, EventOps, Landed, SpanPoll, SpanSink};
+use metrale_telemetry::kernel::{Edge, EventOps, Harvested, Place, SpanKey, SpanPoll, SpanTag};
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
 
 /// The stream that the source admits no span on.
 pub(crate) const REFUSED: u64 = 9;
 
-/// What was asked of the source or told to the sink, in one order.
+/// What was asked of the source or told by a pass, in one order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Event {
     Record(usize, Edge, u64),
@@ -17,21 +17,51 @@ pub(crate) enum Event {
     First(usize),
     Next(usize),
     Gap(usize, usize),
-    Landed(Landed),
-    Dropped,
-    Failed,
+    Place(u32, usize),
+    Landed(Told),
+    Failed(SpanTag),
+    Reclaimed(SpanTag),
     PassEnd,
+}
+
+/// All that a pass tells of a span that landed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Told {
+    pub(crate) key: SpanKey,
+    pub(crate) tag: SpanTag,
+    pub(crate) stream: u64,
+    pub(crate) ns: u64,
+    pub(crate) gap_ns: Option<u64>,
+    pub(crate) start_ns: Option<i64>,
+}
+
+impl From<Harvested> for Event {
+    fn from(span: Harvested) -> Self {
+        match span {
+            Harvested::Landed(landed) => Self::Landed(Told {
+                key: landed.key,
+                tag: landed.tag(),
+                stream: landed.stream,
+                ns: landed.ns,
+                gap_ns: landed.gap_ns,
+                start_ns: landed.start_ns,
+            }),
+            Harvested::Failed(tag) => Self::Failed(tag),
+            Harvested::Reclaimed(tag) => Self::Reclaimed(tag),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
 struct Script {
     events: Vec<Event>,
     answers: Vec<SpanPoll>,
+    places: Vec<Place>,
     fails: bool,
     polls: bool,
 }
 
-/// The source, and the sink of the same ring.
+/// The source.
 #[derive(Debug, Default)]
 pub(crate) struct Source(Mutex<Script>);
 
@@ -39,6 +69,7 @@ impl Source {
     pub(crate) fn new(slots: usize) -> Self {
         Self(Mutex::new(Script {
             answers: vec![SpanPoll::Pending; slots],
+            places: vec![Place::Unknown; slots],
             ..Script::default()
         }))
     }
@@ -57,11 +88,15 @@ impl Source {
     pub(crate) fn answers(&self, slot: usize, answer: SpanPoll) {
         self.script(|script| script.answers[slot] = answer);
     }
+    /// Where the start of `slot` is from here on.
+    pub(crate) fn places(&self, slot: usize, place: Place) {
+        self.script(|script| script.places[slot] = place);
+    }
     /// What happened since the last time this was asked.
     pub(crate) fn events(&self) -> Vec<Event> {
         self.script(|script| std::mem::take(&mut script.events))
     }
-    fn log(&self, event: Event) {
+    pub(crate) fn log(&self, event: Event) {
         self.script(|script| script.events.push(event));
     }
 }
@@ -101,17 +136,9 @@ impl EventOps for Source {
         self.log(Event::Gap(prev, slot));
         Some(gap_ns(prev, slot))
     }
-}
-
-impl SpanSink for Source {
-    fn landed(&self, span: Landed) {
-        self.log(Event::Landed(span));
-    }
-    fn dropped(&self) {
-        self.log(Event::Dropped);
-    }
-    fn failed(&self) {
-        self.log(Event::Failed);
+    fn place(&self, track: u32, slot: usize) -> Place {
+        self.log(Event::Place(track, slot));
+        self.script(|script| script.places[slot])
     }
 }
 

@@ -281,7 +281,7 @@ impl<'b> Rig<'b> {
         self.cost(
             || Ok(()),
             |_| {
-                drop(black_box(lane.launch(gpu.empty.named())));
+                drop(black_box(lane.launch_guard(gpu.empty.named())));
                 Ok(())
             },
         )

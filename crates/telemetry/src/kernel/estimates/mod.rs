@@ -22,7 +22,7 @@ use crate::sampling::Sampling;
 use serde::{Deserialize, Serialize};
 
 /// Pairs of kernel and lane that have sums.
-const ROWS: usize = 512;
+const ROWS: usize = if cfg!(metrale_loom) { 2 } else { 512 };
 
 /// What a lane took in the window, and how much of it kernels covered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ pub struct LaneEstimate {
     pub total_ns: u64,
     /// Steps that had the lane.
     pub steps: u64,
-    /// Sampled ones among them.
+    /// Armed ones among them that lost no span.
     pub armed_steps: u64,
     /// GPU nanoseconds of the lane's spans on these.
     pub armed_ns: u64,
@@ -136,6 +136,8 @@ pub(super) struct StepSums<'a> {
     /// At most one of each row and lane.
     pub(super) rows: &'a [RowOfStep],
     pub(super) figures: Option<&'a Figures>,
+    /// All of its launches were timed: its time is laid out, or counted as not.
+    pub(super) is_armed: bool,
     pub(super) is_lost: bool,
 }
 
@@ -214,7 +216,9 @@ impl Estimates {
                 sums.incomplete += 1;
                 continue;
             }
-            sums.sampled.add(part.ns);
+            if step.is_armed {
+                sums.sampled.add(part.ns);
+            }
             if let Some(figures) = step.figures {
                 let figures = &figures.lanes[lane];
                 sums.placed.add(figures.time_ns);
@@ -222,17 +226,20 @@ impl Estimates {
             }
         }
         if !step.is_lost {
-            step.rows.iter().for_each(|row| self.add_row(step, row));
+            let mut is_unpaired = false;
+            for row in step.rows {
+                // Of launches in no lane there are raw sums only.
+                if let Some(part) = step.lanes.get(usize::from(row.lane)) {
+                    is_unpaired |= part.spans == 0;
+                    self.add_row(row, part);
+                }
+            }
+            self.unpaired += u64::from(is_unpaired);
         }
     }
 
-    fn add_row(&mut self, step: &StepSums<'_>, row: &RowOfStep) {
-        let Some(part) = step.lanes.get(usize::from(row.lane)) else {
-            // Launched in no lane: in the raw sums only.
-            return;
-        };
+    fn add_row(&mut self, row: &RowOfStep, part: &LaneOfStep) {
         if part.spans == 0 {
-            self.unpaired += 1;
             return;
         }
         match self.row_for(row) {
@@ -280,7 +287,10 @@ impl Estimates {
     ) -> Vec<KernelEstimate> {
         let one = |lane: usize, place: usize| {
             let index = *self.index.get(place)?.get(lane)?;
-            let (row, sums) = (self.rows.get(usize::from(index).checked_sub(1)?)?, &self.lanes[lane]);
+            let (row, sums) = (
+                self.rows.get(usize::from(index).checked_sub(1)?)?,
+                &self.lanes[lane],
+            );
             let estimate = if sampling == Sampling::Spread {
                 statistics::of_spread(row, sums, every)
             } else {
@@ -301,7 +311,7 @@ impl Estimates {
         (0..LANES.len()).flat_map(of_lane).collect()
     }
 
-    /// Rows of steps whose lane had no span, and launches without a row.
+    /// Steps with rows of a lane that had no span, and launches without a row.
     pub(super) fn losses(&self) -> (u64, u64) {
         (self.unpaired, self.rowless)
     }

@@ -187,7 +187,12 @@ mod tests {
     fn under_spread_a_lost_launch_leaves_no_error_to_claim() {
         let x = [10.0; 40];
         let mut lane = lane(&[], 40);
-        assert!(of_spread(&kernel(&x, &x), &lane, 8).unwrap().error.is_some());
+        assert!(
+            of_spread(&kernel(&x, &x), &lane, 8)
+                .unwrap()
+                .error
+                .is_some()
+        );
         lane.incomplete = 1;
         assert_eq!(of_spread(&kernel(&x, &x), &lane, 8).unwrap().error, None);
     }

@@ -18,7 +18,7 @@ fn promote(exposed: &ExposedKernels, instruments: &KernelInstruments) {
 }
 
 fn read(exposed: &ExposedKernels, instruments: &KernelInstruments) -> Vec<(String, u64, u64)> {
-    let tuple = |it: KernelSeries| (it.label, it.total_ns, it.samples);
+    let tuple = |series: KernelSeries| (series.label, series.total_ns, series.samples);
     let series = exposed.read(instruments).series;
     series.into_iter().map(tuple).collect()
 }
@@ -61,7 +61,9 @@ fn functions_of_one_name_are_one_of_the_top() {
         instruments.record(SpanKey::Kernel(func), 100 - func);
     }
     promote(&exposed, &instruments);
-    let labels = read(&exposed, &instruments).into_iter().map(|it| it.0);
+    let labels = read(&exposed, &instruments)
+        .into_iter()
+        .map(|series| series.0);
     assert_eq!(
         labels.collect::<Vec<_>>(),
         ["kernel 2", "kernel 3", "other"]
@@ -141,7 +143,7 @@ proptest! {
                 promote(&exposed, &instruments);
             }
             let series = read(&exposed, &instruments);
-            prop_assert_eq!(series.iter().map(|it| it.1).sum::<u64>(), sum);
+            prop_assert_eq!(series.iter().map(|series| series.1).sum::<u64>(), sum);
             let count = series.len();
             let now: BTreeMap<_, _> = series.into_iter().map(|(label, ns, n)| (label, (ns, n))).collect();
             prop_assert_eq!(now.len(), count, "a label twice");

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a pass adds up is what its spans would have made one by one.
 
-use crate::kernel::sink::Each;
 use crate::kernel::{
-    Edge, EstimateLosses, EventOps, Gaps, KERNEL_TABLE_SLOTS, KernelInstruments, LANE_DECODE,
-    LANES, SpanKey, SpanPoll, SpanRing, SpanTag,
+    Edge, EventOps, Fold, KERNEL_TABLE_SLOTS, KernelInstruments, LANES, Place, SpanKey, SpanPoll,
+    SpanRing, SpanTag, StepId, StepTable,
 };
 use crate::sampling::Sampling;
 use proptest::prelude::*;
-use std::sync::Mutex;
 
 /// Every pair is done, and reads what it was told to.
-#[derive(Default)]
-struct Told(Mutex<Vec<u64>>);
+struct Told(Vec<u64>);
 
 impl EventOps for Told {
     fn record(&self, _: usize, _: Edge, _: u64) -> bool {
         true
     }
     fn poll(&self, slot: usize) -> SpanPoll {
-        SpanPoll::Ready(self.0.lock().unwrap()[slot])
+        SpanPoll::Ready(self.0[slot])
     }
     fn gap(&self, prev: usize, slot: usize) -> Option<u64> {
         (!(prev + slot).is_multiple_of(5)).then_some(100 * slot as u64)
+    }
+    fn place(&self, _: u32, slot: usize) -> Place {
+        Place::At(50 * slot as i64)
     }
 }
 
@@ -34,60 +34,72 @@ struct Span {
     ns: u64,
 }
 
-/// Passes over these spans, each pass a slice.
-fn land<'a>(
-    passes: impl Iterator<Item = &'a [Span]>,
-    harvest: impl Fn(&SpanRing<Told>, &KernelInstruments) -> usize,
-) -> Box<KernelInstruments> {
+/// How a pass counts its launches.
+#[derive(Clone, Copy, PartialEq)]
+enum By {
+    Batch,
+    /// Somebody else has the batch.
+    One,
+}
+
+/// Passes over these spans, each pass a slice; steps are put together where
+/// their spans name a track.
+fn land<'a>(passes: impl Iterator<Item = &'a [Span]>, by: By) -> Box<KernelInstruments> {
     let into = Box::new(KernelInstruments::new());
+    let (table, mut fold) = (StepTable::new(), Fold::default());
     for spans in passes {
-        let told = Told(Mutex::new(spans.iter().map(|span| span.ns).collect()));
-        let ring = SpanRing::builder(told, spans.len().max(1))
-            .gaps(Gaps::WithinStep)
-            .build();
+        let told = Told(spans.iter().map(|span| span.ns).collect());
+        let ring = SpanRing::builder(told, spans.len().max(1)).gaps().build();
         for span in spans {
-            let token = ring.begin_into(span.key, span.tag, 1, &*into).unwrap();
-            ring.end(token, 1, &into);
+            if let StepId::Track(track) = span.tag.step {
+                let number = 100 + u64::from(track);
+                drop(table.enter(track, number, span.tag.armed));
+            }
+            let token = ring.begin_tagged(span.key, span.tag, 1).unwrap();
+            ring.end_span(token, 1).unwrap();
         }
-        assert_eq!(harvest(&ring, &into), spans.len());
+        let other = (by == By::One).then(|| into.landing());
+        let mut folding = fold.harvest(&table, &into);
+        assert_eq!(ring.harvest_with(|span| folding.take(span)), spans.len());
+        folding.finish(0, None);
+        drop(other);
     }
+    fold.harvest(&table, &into).give_up();
     into
 }
 
 /// All that the instruments hold.
-fn contents(of: &KernelInstruments) -> impl PartialEq + std::fmt::Debug {
+fn contents(of: &KernelInstruments) -> impl PartialEq + std::fmt::Debug + use<> {
     let mut kernels: Vec<_> = of.kernels();
     kernels.sort_unstable_by_key(|row| row.func);
-    let kernels = kernels
-        .iter()
-        .map(|row| (row.func, row.total_ns, row.samples))
-        .collect::<Vec<_>>();
     let lanes = (0..LANES.len()).map(|lane| {
-        let of = [&of.lane[lane], &of.lane_gap[lane], &of.kernel_gap[lane]];
-        let histograms = of.map(|it| (it.snapshot().count(), it.snapshot().sum_ns()));
-        (histograms, lane)
+        let of = [&of.lane[lane], &of.lane_gap[lane]];
+        of.map(|histogram| (histogram.snapshot().count(), histogram.snapshot().sum_ns()))
     });
-    let counts = (0..LANES.len()).map(|lane| {
-        let armed_ns = of.lane_armed_ns[lane].get();
-        (armed_ns, of.lane_kernel_ns[lane].get())
+    let folded = of.copy_folded();
+    let steps = (0..LANES.len()).map(|lane| {
+        let estimate = folded.lane_estimate(lane);
+        (folded.lane(lane), folded.incomplete(lane), estimate)
     });
-    let estimates = (0..LANES.len()).map(|lane| of.lane_estimate(lane, Sampling::Hashed, 64));
+    let steps: Vec<_> = steps.collect();
+    let mut estimates = folded.kernel_estimates(Sampling::Hashed, 64);
+    estimates.sort_unstable_by_key(|row| (row.lane, row.func));
     (
         kernels,
         lanes.collect::<Vec<_>>(),
-        counts.collect::<Vec<_>>(),
-        (of.kernel_gap_unknown.get(), of.table_full.get()),
-        estimates.collect::<Vec<_>>(),
-        of.kernel_estimates(Sampling::Hashed, 64),
-        of.estimate_losses(),
+        of.table_full.get(),
+        steps,
+        estimates,
+        folded.losses(),
     )
 }
 
 fn same(passes: &[Vec<Span>]) {
     let passes = || passes.iter().map(Vec::as_slice);
-    let together = land(passes(), |ring, into| ring.harvest(into));
-    let one_by_one = land(passes(), |ring, into| ring.pass(&Each(into)));
-    assert_eq!(contents(&together), contents(&one_by_one));
+    assert_eq!(
+        contents(&land(passes(), By::Batch)),
+        contents(&land(passes(), By::One))
+    );
 }
 
 fn span() -> impl Strategy<Value = Span> {
@@ -110,12 +122,13 @@ fn span() -> impl Strategy<Value = Span> {
 
 /// Spans of one tag: those of a lane in a step, or of none.
 fn group() -> impl Strategy<Value = Vec<Span>> {
-    let tag = (
-        any::<bool>(),
-        prop::option::of(0..4usize),
-        prop::option::of(0..12u64),
-    )
-        .prop_map(|(armed, lane, step)| SpanTag { armed, lane, step });
+    let step = prop_oneof![
+        Just(StepId::Unknown),
+        (0..12u64).prop_map(StepId::Number),
+        (0..12u32).prop_map(StepId::Track),
+    ];
+    let tag = (any::<bool>(), prop::option::of(0..4usize), step)
+        .prop_map(|(armed, lane, step)| SpanTag { lane, armed, step });
     (tag, prop::collection::vec(span(), 1..80)).prop_map(|(tag, mut spans)| {
         spans.iter_mut().for_each(|span| span.tag = tag);
         spans
@@ -135,9 +148,9 @@ proptest! {
 #[test]
 fn more_kernels_than_rows_and_more_launches_than_a_cell_adds_at_once() {
     let tag = SpanTag {
-        armed: true,
         lane: Some(2),
-        step: Some(7),
+        armed: true,
+        step: StepId::Track(7),
     };
     let launch = |func: u64, ns| Span {
         key: SpanKey::Kernel(func << 8),
@@ -150,35 +163,10 @@ fn more_kernels_than_rows_and_more_launches_than_a_cell_adds_at_once() {
     spans.push(launch(0, 5));
     same(&[spans.clone(), spans.clone()]);
 
-    let into = land([spans.as_slice()].into_iter(), |ring, into| {
-        ring.harvest(into)
-    });
+    let into = land([spans.as_slice()].into_iter(), By::Batch);
     assert_eq!(into.table_full.get(), 2 * 9 + 1);
     let row = into.kernels().into_iter().find(|row| row.func == 3 << 8);
     let row = row.map(|row| (row.total_ns, row.samples));
     let ns = 2 * 3 + 99 * ((1 << 36) - 1) + 69_901;
     assert_eq!(row, Some((ns, 70_002)));
-}
-
-#[test]
-fn a_launch_is_counted_before_the_lanes_that_come_after_it() {
-    let span = |key, step| Span {
-        key,
-        tag: SpanTag {
-            armed: true,
-            lane: Some(LANE_DECODE),
-            step: Some(step),
-        },
-        ns: 5,
-    };
-    let step = |step| span(SpanKey::Lane(LANE_DECODE), step);
-    let launch = |step| span(SpanKey::Kernel(7), step);
-    // Lane time is remembered for 256 armed steps.
-    let mut spans = vec![launch(0)];
-    spans.extend((0..300).map(step));
-    spans.extend((300..303).flat_map(|nth| [launch(nth), step(nth)]));
-    let into = land([spans.as_slice()].into_iter(), |ring, into| {
-        ring.harvest(into)
-    });
-    assert_eq!(into.estimate_losses(), EstimateLosses::default());
 }

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the recorder and its harvest thread share: begins, ends and passes.
+
+use super::anchors::Anchors;
+use super::entry::Entry;
+use super::events::CudaEvents;
+use super::gpu::Gpu;
+use super::handles::{KernelRef, StreamRef};
+use super::health::Watch;
+use super::labels::kernel_label;
+use super::making::push;
+use super::names::Names;
+use super::verdict::{Verdict, verdict};
+use metrale_gpu_sys::cuda::Driver;
+use metrale_telemetry::kernel::{
+    EventOps, FOLLOWED_STEPS, Fold, LANES, NotBegun, NotEnded, SpanKey, SpanRing, SpanTag,
+    SpanToken, StepId,
+};
+use metrale_telemetry::{Level, Step, Telemetry};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+
+/// Any key of a ring names that ring.
+pub(super) const LANE: SpanKey = SpanKey::Lane(0);
+pub(super) const KERNEL: SpanKey = SpanKey::Kernel(0);
+
+/// See the module.
+pub(super) struct Shared {
+    pub(super) telemetry: &'static Telemetry,
+    pub(super) driver: Arc<Driver>,
+    pub(super) context: u64,
+    /// Tells the context from a later one with the same handle, where the
+    /// driver can.
+    pub(super) context_id: Option<u64>,
+    pub(super) watch: Arc<Watch>,
+    pub(super) anchors: Arc<Anchors>,
+    pub(super) fold: Mutex<Fold>,
+    pub(super) lanes: SpanRing<CudaEvents>,
+    pub(super) kernels: SpanRing<CudaEvents>,
+    pub(super) names: Names,
+    pub(super) label: String,
+    pub(super) gpu: Gpu,
+    /// Keeps the context of a cudarc recorder alive.
+    #[cfg(feature = "cudarc")]
+    pub(super) owner: Option<Arc<cudarc::driver::CudaContext>>,
+}
+
+/// The last owner of a context calls the driver.
+#[cfg(feature = "cudarc")]
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let owner = self.owner.take();
+        match self.watch.busy() {
+            Some(_busy) => drop(owner),
+            None => std::mem::forget(owner),
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn harvest(&self) -> usize {
+        if self.is_off() && self.is_idle() {
+            return 0;
+        }
+        // A child makes no call and takes no lock, nor does a process that exits.
+        let Some(_busy) = self.watch.busy() else {
+            return 0;
+        };
+        let round = self.watch.pace.begin_round();
+        // A silent recorder polls nothing: it gives up what is left, at once.
+        if round.is_none() && !self.watch.is_silent() {
+            return 0;
+        }
+        let landed = self.pass();
+        if let Some(round) = round {
+            self.watch.pace.end_round(&round);
+        }
+        let name_of = |row| self.names.of_row(row).map(|name| name.text);
+        self.telemetry.promote_kernels(name_of, kernel_label);
+        landed
+    }
+
+    /// Whether no span is in flight and no step that ended waits to be folded.
+    fn is_idle(&self) -> bool {
+        let (table, newest) = (&self.anchors.table, self.telemetry.newest_track());
+        let mut entries = (0..FOLLOWED_STEPS).filter(|entry| table.used() >> entry & 1 == 1);
+        let mut waits = || {
+            entries.any(|entry| {
+                let standing = table.standing(entry, newest);
+                standing.is_some_and(|standing| standing.closed)
+            })
+        };
+        self.lanes.is_idle() && self.kernels.is_idle() && (table.is_idle() || !waits())
+    }
+
+    fn pass(&self) -> usize {
+        // Another harvest of this recorder is on its way.
+        let Some(mut fold) = try_lock(&self.fold) else {
+            return 0;
+        };
+        let mut folding = fold.harvest(&self.anchors.table, self.telemetry.instruments());
+        let lanes = folding.pass(&self.lanes);
+        let kernels = folding.pass(&self.kernels);
+        let floor = self.telemetry.floor();
+        folding.finish(self.telemetry.newest_track(), floor.pair_ns);
+        lanes + kernels
+    }
+
+    /// Folds the steps that still wait, as incomplete: the recorder is over.
+    pub(super) fn give_up_steps(&self) {
+        if let Some(mut fold) = try_lock(&self.fold) {
+            let folding = fold.harvest(&self.anchors.table, self.telemetry.instruments());
+            folding.give_up();
+        }
+    }
+
+    pub(super) fn end_step(&self, step: Step) {
+        if let Some(track) = step.track() {
+            self.anchors.table.close(track);
+        }
+    }
+
+    /// Whether nothing is to be measured.
+    #[inline]
+    pub(super) fn is_off(&self) -> bool {
+        self.telemetry.level() == Level::Off
+    }
+
+    /// Host nanoseconds since `began_ns`, if there was a begin and the level is
+    /// not `Off` now.
+    #[inline]
+    pub(super) fn since(&self, began_ns: Option<u64>) -> Option<u64> {
+        let began_ns = began_ns.filter(|_| !self.is_off())?;
+        Some(self.telemetry.now_ns().saturating_sub(began_ns))
+    }
+
+    /// Makes the context current on a thread of our own, for good.
+    pub(super) fn enter_context(&self) {
+        if self.watch.is_silent() {
+            return;
+        }
+        // Where it fails for another reason, the calls that mind say so.
+        if let Err(status) = push(&self.driver, self.context)
+            && verdict(status) == Verdict::Quarantine
+        {
+            self.watch.quarantine(status);
+        }
+    }
+
+    #[inline]
+    pub(super) fn begin_lane(
+        &self,
+        step: Step,
+        lane: usize,
+        stream: StreamRef<'_>,
+    ) -> Option<SpanToken> {
+        if self.telemetry.level() != Level::Kernel {
+            return None;
+        }
+        if lane >= LANES.len() {
+            self.refuse(&self.lanes, step);
+            return None;
+        }
+        self.begin(SpanKey::Lane(lane), step, lane, stream)
+    }
+
+    /// Begins a launch that was chosen to be timed.
+    pub(super) fn begin_launch(
+        &self,
+        kernel: KernelRef<'_>,
+        step: Step,
+        lane: usize,
+        stream: StreamRef<'_>,
+    ) -> Option<SpanToken> {
+        if self.telemetry.level() != Level::Kernel {
+            return None;
+        }
+        self.telemetry.count_sampled_launch();
+        if lane >= LANES.len() {
+            self.refuse(&self.kernels, step);
+            return None;
+        }
+        let row = match self.names.row(kernel) {
+            Some(row) => row,
+            None => self.meet(kernel, step, stream)?,
+        };
+        self.begin(SpanKey::Kernel(row), step, lane, stream)
+    }
+
+    /// Apart from its callers, which below level `Kernel` are one load.
+    #[inline(never)]
+    fn begin(
+        &self,
+        key: SpanKey,
+        step: Step,
+        lane: usize,
+        stream: StreamRef<'_>,
+    ) -> Option<SpanToken> {
+        let ring = self.ring(key);
+        let _entry = Entry::of(stream, ring.ops());
+        let stream = stream.handle_in(self.context);
+        let tag = |id| SpanTag {
+            lane: Some(lane),
+            armed: step.is_armed(),
+            step: id,
+        };
+        let begun = if step.track().is_none() {
+            ring.begin_tagged(key, tag(step.id()), stream)
+        } else if ring.ops().admits(stream) {
+            let id = self.anchors.enter(step, ring.ops(), stream);
+            let begun = ring.begin_admitted(key, tag(id), stream);
+            if begun.is_err() {
+                self.lose(id);
+            }
+            begun
+        } else {
+            self.refuse(ring, step);
+            Err(NotBegun::Refused)
+        };
+        begun
+            .inspect_err(|why| self.telemetry.instruments().count_not_begun(*why))
+            .ok()
+    }
+
+    /// Counts a span of `step` that is not begun: what it would have timed is
+    /// missing from the step.
+    #[cold]
+    pub(super) fn refuse(&self, ring: &SpanRing<CudaEvents>, step: Step) {
+        ring.refuse();
+        if let Some(track) = step.track() {
+            self.anchors.table.miss(track);
+        }
+    }
+
+    pub(super) fn end(&self, key: SpanKey, token: SpanToken, stream: StreamRef<'_>) {
+        let ring = self.ring(key);
+        let _entry = Entry::of(stream, ring.ops());
+        let stream = stream.handle_in(self.context);
+        if let Err(NotEnded::Failed(tag)) = ring.end_span(token, stream) {
+            self.telemetry.instruments().span_failures.add(1);
+            self.lose(tag.step);
+        }
+    }
+
+    pub(super) fn cancel(&self, key: SpanKey, token: SpanToken) {
+        if let Some(tag) = self.ring(key).cancel(token)
+            && let StepId::Track(track) = tag.step
+        {
+            self.anchors.table.withdraw(track);
+        }
+    }
+
+    #[cold]
+    fn lose(&self, step: StepId) {
+        if let StepId::Track(track) = step {
+            self.anchors.table.lose(track);
+        }
+    }
+
+    fn ring(&self, key: SpanKey) -> &SpanRing<CudaEvents> {
+        match key {
+            SpanKey::Lane(_) => &self.lanes,
+            SpanKey::Kernel(_) => &self.kernels,
+        }
+    }
+}
+
+/// A lock whose holder left its data usable at each step, if nobody has it.
+fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Events of a small recording. Times are whole microseconds.
+
+use metrale_replay::trace::{self, Limits, Trace};
+
+/// A host annotation from `ts`, `dur` long.
+pub(crate) fn step(name: &str, ts: u32, dur: u32) -> String {
+    format!(
+        r#"{{"ph":"X","cat":"user_annotation","name":"{name}","pid":1,"tid":1,"ts":{ts},"dur":{dur}}}"#
+    )
+}
+
+/// A host call that launches a kernel.
+pub(crate) fn launch(correlation: u32, ts: u32) -> String {
+    format!(
+        r#"{{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":{ts},"dur":1,"args":{{"correlation":{correlation}}}}}"#
+    )
+}
+
+/// A kernel on a stream of device 0.
+pub(crate) fn kernel(name: &str, stream: u32, correlation: u32, ts: u32, dur: u32) -> String {
+    kernel_on(0, name, stream, correlation, ts, dur)
+}
+
+/// A kernel on a stream of a device.
+pub(crate) fn kernel_on(
+    device: u32,
+    name: &str,
+    stream: u32,
+    correlation: u32,
+    ts: u32,
+    dur: u32,
+) -> String {
+    format!(
+        r#"{{"ph":"X","cat":"kernel","name":"{name}","pid":{device},"tid":{stream},"ts":{ts},"dur":{dur},"args":{{"device":{device},"stream":{stream},"correlation":{correlation}}}}}"#
+    )
+}
+
+/// The text of a recording.
+pub(crate) fn document(events: &[String]) -> String {
+    format!("{{\"traceEvents\":[\n{}\n]}}", events.join(",\n"))
+}
+
+/// The recording as it is read.
+pub(crate) fn read(events: &[String]) -> Trace {
+    trace::read_bytes(document(events).into(), &Limits::default()).expect("a good trace")
+}

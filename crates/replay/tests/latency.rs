@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Launch latency told apart from work, on a host that costs: rows against what
+//! the recordings say of their kernels.
+
+mod common;
+#[path = "prometheus/http.rs"]
+mod http;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+
+use common::program::{number, replay};
+use common::record::{document, kernel, launch, step};
+use common::{TRACES, folder, needs_simulator, read_csv};
+use metrale_replay::report::excess;
+use metrale_telemetry::Snapshot;
+
+const DECODE: &str = "execute_1_context_0(0)_generation_1(1)";
+/// A host's time for a launch, as the replay has it: from the record of a span's
+/// start to the launch it takes that long.
+const LAUNCH_NS: f64 = 4_500.0;
+const ENOUGH: u64 = 30;
+
+/// What an honest replay of the file measured.
+fn honest(path: &str) -> Snapshot {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_metrale-replay"))
+        .args(["--driver", "sim", "--stamps", "honest", "--every", "1"])
+        .args(["--serve", "127.0.0.1:0", "--for", "60", "--trace", path])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let out = BufReader::new(child.stdout.take().expect("piped"));
+    let port = out.lines().map_while(Result::ok).find_map(|line| {
+        let at = line.strip_prefix("serving   http://127.0.0.1:")?;
+        at.split('/').next()?.parse().ok()
+    });
+    let json = port.map(|port| http::get(port, "/snapshot.json", "*/*"));
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    serde_json::from_slice(&json.expect("it serves")).expect("a snapshot")
+}
+
+/// By name: launches, and how long one runs on average.
+type Recorded = BTreeMap<String, (u64, f64)>;
+
+/// Whether the replay was not repeated yet when the snapshot was taken.
+fn is_of_one_run(snapshot: &Snapshot, recorded: &Recorded) -> bool {
+    let mut rows = snapshot.kernels.iter();
+    rows.all(|row| {
+        let launches = row.name.as_deref().and_then(|name| recorded.get(name));
+        launches.is_none_or(|(launches, _)| *launches == row.samples)
+    })
+}
+
+#[test]
+fn rows_that_read_too_long_say_so() {
+    needs_simulator();
+    let Some(folder) = folder() else { return };
+    let (mut compared, mut marked, mut unmarked) = (0, 0, 0);
+    for name in TRACES {
+        let recorded: Recorded = read_csv(&folder, name, "eager")
+            .into_iter()
+            .map(|row| {
+                let [launches, total] = [0, 1].map(|column| row[column].parse::<u64>().unwrap());
+                (row[2].clone(), (launches, total as f64 / launches as f64))
+            })
+            .collect();
+        let path = folder.join(format!("{name}.json.gz"));
+        let path = path.to_str().expect("UTF-8");
+        let is_eager = !name.starts_with("vllm") && !name.starts_with("sglang");
+        // A short one is repeated at once; it has few launches outside graphs.
+        let snapshot = (0..10)
+            .map(|_| honest(path))
+            .find(|snapshot| !is_eager || is_of_one_run(snapshot, &recorded))
+            .expect("a snapshot of one run");
+        let floor_ns = snapshot.floor.pair_ns;
+        for row in &snapshot.kernels {
+            let Some(&(_, mean_ns)) = row.name.as_deref().and_then(|name| recorded.get(name))
+            else {
+                continue;
+            };
+            let figures = row.figures;
+            if is_eager && figures.busy_start_samples >= ENOUGH {
+                let read_ns = figures.busy_start_ns as f64 / figures.busy_start_samples as f64;
+                let floor_ns = floor_ns.expect("a floor") as f64;
+                let bound_ns = 0.05 * mean_ns + 2.0 * floor_ns + LAUNCH_NS;
+                let off_ns = (read_ns - mean_ns).abs();
+                assert!(
+                    off_ns <= bound_ns,
+                    "{name}: {read_ns} for {mean_ns}: {row:?}"
+                );
+                compared += 1;
+            }
+            let times = row.total_ns as f64 / row.samples as f64 / mean_ns;
+            let excess = excess(row, floor_ns);
+            assert!(times < 1.5 || excess.is_some(), "{name}: {times} × {row:?}");
+            if figures.busy_start_samples == row.samples {
+                assert_eq!(excess, None, "{name}: {row:?}");
+            }
+            marked += u32::from(excess.is_some());
+            unmarked += u32::from(excess.is_none());
+        }
+    }
+    println!("compared {compared}, marked {marked}, unmarked {unmarked}");
+    assert!(compared >= 50 && marked >= 20 && unmarked >= 90);
+}
+
+/// Replays a recording with one kernel's row: the row, the page's line of it,
+/// and what the page says of latency.
+fn page(events: &[String]) -> (serde_json::Value, String, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("trace.json");
+    std::fs::write(&path, document(events)).expect("written");
+    let path = path.to_str().expect("UTF-8");
+    let (json, text) = replay(&["--every", "1", "--stamps", "honest", "--trace", path]);
+    let rows = json["kernels"].as_array().expect("rows").iter();
+    let mut rows = rows.filter(|row| row["name"] == "small");
+    let mut lines = text.lines().filter(|line| line.starts_with("small"));
+    let fact = text.split("\nlatency ").nth(1).unwrap_or_default();
+    let fact = fact.split("\ncost ").next().expect("its begin");
+    let words: Vec<&str> = fact.split_whitespace().collect();
+    (
+        rows.next().expect("a row").clone(),
+        lines.next().expect("a line").to_owned(),
+        words.join(" "),
+    )
+}
+
+#[test]
+fn a_loop_of_small_kernels_never_finds_its_stream_busy() {
+    needs_simulator();
+    let mut events = vec![step(DECODE, 10, 5_000)];
+    for i in 0..200 {
+        events.push(launch(i + 1, 20 + 3 * i));
+        events.push(kernel("small", 7, i + 1, 30 + 3 * i, 2));
+    }
+    let (row, line, fact) = page(&events);
+    assert_eq!(number(&row["samples"]), 200);
+    assert_eq!(number(&row["busy_start_samples"]), 0);
+    assert!(number(&row["total_ns"]) > 3 * 200 * 2_000, "{row}");
+    assert!(line.starts_with("small * "), "{line}");
+    // 1.65 of the 6.5 µs that each reads.
+    assert!(fact.starts_with("1 row (*) may also read"), "{fact}");
+    assert!(fact.contains("up to 25.4 % of what"), "{fact}");
+}
+
+#[test]
+fn samples_on_a_busy_stream_tell_how_long_the_others_read() {
+    needs_simulator();
+    let mut events = vec![
+        step(DECODE, 10, 9_000),
+        launch(1, 20),
+        kernel("long", 7, 1, 30, 2_000),
+    ];
+    // Launched while the long one runs, and then one by one.
+    for i in 0..40 {
+        events.push(launch(i + 2, 40 + 20 * i));
+        events.push(kernel("small", 7, i + 2, 2_030 + 10 * i, 10));
+    }
+    for i in 0..40 {
+        events.push(launch(i + 42, 4_000 + 100 * i));
+        events.push(kernel("small", 7, i + 42, 4_005 + 100 * i, 10));
+    }
+    let (row, line, fact) = page(&events);
+    assert_eq!(number(&row["busy_start_samples"]), 40);
+    assert_eq!(number(&row["total_ns"]), 40 * (10_000 + 14_500));
+    assert!(line.starts_with("small * "), "{line}");
+    // 4.5 of each 14.5 µs, as a part of all that was read.
+    assert!(fact.starts_with("1 row (*) also read"), "{fact}");
+    assert!(fact.contains("up to 18.4 % of what"), "{fact}");
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Serves steps on a GPU that is done at once and answers what it is told.
+
+use metrale_telemetry::kernel::{
+    Edge, Entered, EventOps, Fold, Place, SpanKey, SpanPoll, SpanRing, SpanTag, StepId, StepTable,
+};
+use metrale_telemetry::{Step, Telemetry};
+use std::sync::Mutex;
+
+const SLOTS: usize = 64;
+
+/// What a slot's pair says: its time, or that it cannot be read, and its place.
+type Answer = (SpanPoll, i64);
+
+struct Told(Mutex<Vec<Answer>>);
+
+impl Told {
+    fn answer(&self, slot: usize) -> Answer {
+        self.0.lock().expect("one thread")[slot]
+    }
+}
+
+impl EventOps for Told {
+    fn record(&self, _: usize, _: Edge, _: u64) -> bool {
+        true
+    }
+    fn poll(&self, slot: usize) -> SpanPoll {
+        self.answer(slot).0
+    }
+    fn gap(&self, _: usize, _: usize) -> Option<u64> {
+        Some(40_000)
+    }
+    fn place(&self, _: u32, slot: usize) -> Place {
+        Place::At(self.answer(slot).1)
+    }
+}
+
+/// A telemetry, and the rings, steps and fold that a recorder has.
+pub(crate) struct Served {
+    pub(crate) telemetry: Box<Telemetry>,
+    lanes: SpanRing<Told>,
+    kernels: SpanRing<Told>,
+    table: StepTable,
+    fold: Fold,
+    /// Spans in the rings, at most.
+    waiting: usize,
+}
+
+impl Served {
+    pub(crate) fn new() -> Self {
+        let told = || Told(Mutex::new(vec![(SpanPoll::Pending, 0); SLOTS]));
+        Self {
+            telemetry: Box::default(),
+            lanes: SpanRing::builder(told(), SLOTS).gaps().build(),
+            kernels: SpanRing::new(told(), SLOTS),
+            table: StepTable::new(),
+            fold: Fold::default(),
+            waiting: 0,
+        }
+    }
+
+    /// A span on `stream`, from `start_ns` after the step's anchor on.
+    pub(crate) fn span(
+        &mut self,
+        step: Step,
+        (key, lane, stream): (SpanKey, usize, u64),
+        start_ns: i64,
+        answer: SpanPoll,
+    ) {
+        if self.waiting == SLOTS {
+            self.harvest();
+        }
+        self.waiting += 1;
+        let followed = step.track().zip(step.number()).map(|(track, number)| {
+            match self.table.enter(track, number, step.is_armed()) {
+                Entered::First(taking) if step.is_armed() => taking.placed(),
+                Entered::First(_) | Entered::Counted => {}
+                Entered::Alone => return step.id(),
+            }
+            StepId::Track(track)
+        });
+        let tag = SpanTag {
+            lane: Some(lane),
+            armed: step.is_armed(),
+            step: followed.unwrap_or(step.id()),
+        };
+        let ring = match key {
+            SpanKey::Lane(_) => &self.lanes,
+            SpanKey::Kernel(_) => &self.kernels,
+        };
+        let token = ring.begin_tagged(key, tag, stream).expect("a free slot");
+        ring.ops().0.lock().expect("one thread")[token.slot()] = (answer, start_ns);
+        ring.end_span(token, stream).expect("an open span");
+    }
+
+    /// Closes a step.
+    pub(crate) fn close(&self, step: Step) {
+        if let Some(track) = step.track() {
+            self.table.close(track);
+        }
+    }
+
+    pub(crate) fn harvest(&mut self) {
+        let into = self.telemetry.instruments();
+        let mut folding = self.fold.harvest(&self.table, into);
+        // Kernels first: a launch is over before its lane is.
+        self.kernels.harvest_with(|span| folding.take(span));
+        self.lanes.harvest_with(|span| folding.take(span));
+        let floor_ns = self.telemetry.floor().pair_ns;
+        folding.finish(self.telemetry.newest_track(), floor_ns);
+        self.waiting = 0;
+    }
+}
