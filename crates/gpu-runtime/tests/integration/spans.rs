@@ -309,9 +309,9 @@ fn a_lane_that_nobody_named_is_refused() {
     for (number, lane) in (1..).zip(unnamed) {
         let step = recorder.step();
         let guard = step.lane(lane, here);
-        assert!(!guard.launch(func(app.spin)).is_timed());
-        assert!(!guard.launch_on(loaded(app.other), here).is_timed());
-        assert!(!guard.graph(recorder.graph("decode")).is_timed());
+        assert!(!guard.launch_guard(func(app.spin)).is_timed());
+        assert!(!guard.launch_guard_on(loaded(app.other), here).is_timed());
+        assert!(!guard.launch_guard(recorder.graph("decode")).is_timed());
         drop(guard);
         assert_eq!(refused(), [2 * number - 1, 4 * number - 1]);
         assert_eq!(recorder.begin_lane(step.step(), lane, here), None);
@@ -341,7 +341,7 @@ fn a_lane_that_nobody_named_is_refused() {
     let before = recorder.kernel_ledger().refused;
     let step = recorder.step();
     assert!(!step.is_armed());
-    drop(step.lane(unnamed[0], here).launch(func(app.spin)));
+    drop(step.lane(unnamed[0], here).launch_guard(func(app.spin)));
     assert_eq!(recorder.kernel_ledger().refused, before);
     assert_eq!(recorder.telemetry().host().launches.get(), 3 * 3 + 1 + 1);
 }
@@ -355,7 +355,7 @@ fn a_refused_first_launch_makes_its_step_incomplete() {
     let step = recorder.step();
     let lane = step.lane(LANE_DECODE, stream(app.stream));
     app.begin_capture(other, super::rig::THREAD_LOCAL);
-    assert!(!lane.launch_on(loaded(app.spin), stream(other)).is_timed());
+    assert!(!lane.launch_guard_on(loaded(app.spin), stream(other)).is_timed());
     assert!(app.end_capture(other).is_success());
     drop(lane);
     drop(step);
