@@ -22,10 +22,10 @@ pub struct RecorderConfig {
     /// Who harvests.
     pub harvest: Harvest,
     /// How long [`Recorder::harvest`](super::Recorder::harvest) polls on its
-    /// caller's thread: lanes for so long, and kernels for so long. The call that
-    /// is being made then is the last one but for the gap before its span; the
-    /// next harvest begins with what was left. The recorder's own thread has no
-    /// such budget.
+    /// caller's thread: lanes for so long, and kernels for so long. The span that
+    /// is being asked about then is the last one, with its place and the gap before
+    /// it; the next harvest begins with what was left. The recorder's own thread
+    /// has no such budget.
     pub harvest_budget: Duration,
     /// Refuses spans on the legacy default stream. A capture that another
     /// thread begins between our check and our record is broken by a record on

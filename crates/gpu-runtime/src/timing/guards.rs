@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 /// Makes a guard `!Send`.
 type NotSend = PhantomData<*const ()>;
 
-/// A serving step. From level `Basic` on its wall time is measured, by two
+/// A serving step: a span is of it that begins before the guard goes. From level `Basic` on its wall time is measured, by two
 /// reads of the telemetry's clock, and counted when the guard goes, unless the
 /// level is `Off` then.
 ///
@@ -45,7 +45,7 @@ impl<'r> StepGuard<'r> {
         }
     }
 
-    /// Whether all of the step's kernels are timed.
+    /// Whether all of the step's launches are timed, and laid out in time.
     #[must_use]
     pub fn is_armed(&self) -> bool {
         self.step.is_armed()
@@ -127,7 +127,7 @@ pub struct LaneGuard<'a> {
 }
 
 impl<'a> LaneGuard<'a> {
-    /// Whether all of the lane's kernels are timed.
+    /// Whether all of the lane's launches are timed, and laid out in time.
     #[must_use]
     pub fn is_armed(&self) -> bool {
         self.step.is_armed()

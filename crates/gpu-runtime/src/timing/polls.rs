@@ -4,7 +4,7 @@
 //! 1. They are made in the relaxed mode, which the thread had not before and
 //!    has not after.
 //! 2. Each is timed, and so are the calls around them. On a thread of the
-//!    application they have a budget: once it is over no span is asked about,
+//!    application they have a budget: once it is over no other span is asked about,
 //!    and the next pass begins with the span that was left out first. The
 //!    recorder's own thread has none: it holds up nobody, and the pace bounds it.
 //! 3. Once the driver refused one, or several took very long, there is none.

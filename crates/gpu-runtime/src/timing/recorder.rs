@@ -133,20 +133,25 @@ impl Recorder {
     }
 
     /// Ends a step that has no guard: spans that begin in it from here on are
-    /// none of it. An armed step is laid out in time once it is over, at the
-    /// latest when four later ones were begun.
+    /// timed, and are none of it. A harvest lays an armed step out in time once
+    /// it was ended and its spans have landed. One that nobody ends counts as
+    /// ended when four later armed ones were begun. Several recorders of one step
+    /// end it each.
     pub fn end_step(&self, step: Step) {
         self.shared.end_step(step);
     }
 
-    /// Lands what the GPU has finished, and returns how many spans that were.
-    /// It never waits for the GPU, but a poll may block inside the driver; it polls
-    /// for [`RecorderConfig::harvest_budget`] at most. Where
-    /// polls are slow or refused, some calls poll nothing and return 0
+    /// Lands what the GPU has finished, and returns how many spans that were;
+    /// armed steps that are over are laid out in time. It never waits for the
+    /// GPU, but a poll may block inside the driver; on a thread of the
+    /// application it polls for [`RecorderConfig::harvest_budget`]. A span waits
+    /// too while the GPU has not reached its step's first one. Where polls are slow
+    /// or refused, some calls poll nothing and return 0
     /// ([`Health::harvests_skipped`]); so does every one at level `Off` once no
-    /// span is in flight, and it is no pass then. Once a second, while metrics are
-    /// exported, it also looks through the kernels for those that get series of
-    /// their own: 14 µs for 113 kernels, 0.3 ms for 512.
+    /// span is in flight and each step that ended is laid out, and it is no pass
+    /// then. Once a second, while metrics are exported, it also looks through the
+    /// kernels for those that get series of their own: 14 µs for 113 kernels,
+    /// 0.3 ms for 512.
     pub fn harvest(&self) -> usize {
         self.shared.harvest()
     }

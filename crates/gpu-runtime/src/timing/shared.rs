@@ -13,7 +13,8 @@ use super::names::Names;
 use super::verdict::{Verdict, verdict};
 use metrale_gpu_sys::cuda::Driver;
 use metrale_telemetry::kernel::{
-    EventOps, Fold, LANES, NotBegun, NotEnded, SpanKey, SpanRing, SpanTag, SpanToken, StepId,
+    EventOps, FOLLOWED_STEPS, Fold, LANES, NotBegun, NotEnded, SpanKey, SpanRing, SpanTag,
+    SpanToken, StepId,
 };
 use metrale_telemetry::{Level, Step, Telemetry};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -57,7 +58,7 @@ impl Drop for Shared {
 
 impl Shared {
     pub(super) fn harvest(&self) -> usize {
-        if self.is_off() && self.lanes.is_idle() && self.kernels.is_idle() {
+        if self.is_off() && self.is_idle() {
             return 0;
         }
         // A child makes no call and takes no lock, nor does a process that exits.
@@ -76,6 +77,19 @@ impl Shared {
         let name_of = |row| self.names.of_row(row).map(|name| name.text);
         self.telemetry.promote_kernels(name_of, kernel_label);
         landed
+    }
+
+    /// Whether no span is in flight and no step that ended waits to be folded.
+    fn is_idle(&self) -> bool {
+        let (table, newest) = (&self.anchors.table, self.telemetry.newest_track());
+        let mut entries = (0..FOLLOWED_STEPS).filter(|entry| table.used() >> entry & 1 == 1);
+        let mut waits = || {
+            entries.any(|entry| {
+                let standing = table.standing(entry, newest);
+                standing.is_some_and(|standing| standing.closed)
+            })
+        };
+        self.lanes.is_idle() && self.kernels.is_idle() && (table.is_idle() || !waits())
     }
 
     fn pass(&self) -> usize {

@@ -363,3 +363,24 @@ fn a_refused_first_launch_makes_its_step_incomplete() {
     let losses = recorder.telemetry().snapshot().losses;
     assert_eq!(losses.incomplete_steps, 1);
 }
+
+/// A step that ends after its last span landed is put together all the same.
+#[test]
+fn a_step_that_ended_is_folded_at_level_off_too() {
+    let app = App::new();
+    let recorder = app.recorder();
+    let step = recorder.step();
+    drop(step.lane(LANE_DECODE, stream(app.stream)));
+    assert_eq!(recorder.harvest(), 1);
+    recorder.telemetry().set_level(Level::Off);
+    let passes = || recorder.lane_ledger().passes;
+    let figures = || recorder.telemetry().snapshot().lanes[LANE_DECODE].figures;
+    recorder.harvest();
+    assert_eq!(figures(), None, "it goes on");
+    drop(step);
+    recorder.harvest();
+    assert!(figures().is_some());
+    let before = passes();
+    recorder.harvest();
+    assert_eq!(passes(), before, "nothing is left to do");
+}
