@@ -89,16 +89,7 @@ fn it_answers_while_it_repeats_and_ends_in_time() {
 /// after it keeps the replay from waiting for it in virtual time.
 #[test]
 fn work_that_does_not_end_makes_it_unwell() {
-<<<<<<< HEAD
     common::needs_simulator();
-    const TRACE: &str = r#"{"traceEvents": [
-        {"ph": "X", "cat": "user_annotation", "name": "step[DECODE bs=9]", "pid": 1, "tid": 1, "ts": 0.0, "dur": 100.0},
-        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 10.0, "dur": 5.0, "args": {"correlation": 1}},
-        {"ph": "X", "cat": "kernel", "name": "endless", "pid": 0, "tid": 7, "ts": 20.0, "dur": 60000000.0, "args": {"device": 0, "stream": 7, "correlation": 1}}
-=======
-    if common::simulator().is_none() {
-        return;
-    }
     const TRACE: &str = r#"{"schemaVersion": 1, "traceEvents": [
         {"ph": "X", "cat": "user_annotation", "name": "step[DECODE bs=9]", "pid": 1, "tid": 1, "ts": 1000.0, "dur": 100.0},
         {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 1010.0, "dur": 5.0, "args": {"cbid": 211, "correlation": 1}},
@@ -106,7 +97,6 @@ fn work_that_does_not_end_makes_it_unwell() {
         {"ph": "X", "cat": "user_annotation", "name": "step[DECODE bs=9]", "pid": 1, "tid": 1, "ts": 60002000.0, "dur": 100.0},
         {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 60002010.0, "dur": 5.0, "args": {"cbid": 211, "correlation": 2}},
         {"ph": "X", "cat": "kernel", "name": "last", "pid": 0, "tid": 7, "ts": 60002020.0, "dur": 10.0, "args": {"device": 0, "context": 1, "stream": 7, "correlation": 2}}
->>>>>>> wt-b
     ]}"#;
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("endless.json");
