@@ -110,13 +110,13 @@ fn passes(
 fn armed(criterion: &mut Criterion) {
     const LAUNCHES: usize = 1_000;
     let group = "harvest_armed";
-    let steps = Armed::new(4096, LAUNCHES);
+    let steps = Armed::new(4, LAUNCHES);
     steps.fill(1);
     let harvest = || steps.harvest(&INTO, || ());
     let fill = || steps.fill(1);
-    let id = |name| BenchmarkId::new(name, format!("{LAUNCHES} of 4096 slots"));
+    let id = |name| BenchmarkId::new(name, format!("{LAUNCHES} of 4000 slots"));
     passes(criterion, group, id("metrale"), LAUNCHES, harvest, fill);
-    let ring = NaiveRing::make(Done, 4096);
+    let ring = NaiveRing::make(Done, 4 * LAUNCHES);
     ring.fill(LAUNCHES, 1, &INTO);
     let fill = || assert_eq!(ring.fill(LAUNCHES, 1, &INTO), LAUNCHES);
     let harvest = || ring.harvest(&INTO);
@@ -125,7 +125,7 @@ fn armed(criterion: &mut Criterion) {
 
 /// The fold of all that a pass landed, when it completes `steps` steps at once.
 fn fold(criterion: &mut Criterion, steps: usize, launches: usize) {
-    let armed = Armed::new(8192, launches);
+    let armed = Armed::new(steps, launches);
     let id = BenchmarkId::new("metrale", format!("{steps} steps of {launches} launches"));
     let mut group = criterion.benchmark_group("fold");
     group.bench_function(id, |bencher| {

@@ -25,13 +25,13 @@ pub struct Armed {
 }
 
 impl Armed {
-    /// Steps of `to_step` launches, in a ring of `slots` slots.
+    /// Steps of `to_step` launches, in rings with room for `steps` of them.
     #[must_use]
-    pub fn new(slots: usize, to_step: usize) -> Self {
+    pub fn new(steps: usize, to_step: usize) -> Self {
         let (lanes, launches) = Placed::steps(to_step);
         Self {
-            lanes: SpanRing::new(lanes, 256),
-            launches: SpanRing::new(launches, slots),
+            lanes: SpanRing::new(lanes, steps),
+            launches: SpanRing::new(launches, steps * to_step),
             to_step,
             table: StepTable::new(),
             fold: Mutex::default(),
@@ -82,8 +82,8 @@ impl Armed {
     pub fn harvest(&self, into: &KernelInstruments, between: impl FnOnce()) -> usize {
         let mut fold = self.fold.lock().unwrap_or_else(PoisonError::into_inner);
         let mut folding = fold.harvest(&self.table, into);
-        self.lanes.harvest_with(|span| folding.take(span));
-        let landed = self.launches.harvest_with(|span| folding.take(span));
+        folding.pass(&self.lanes);
+        let landed = folding.pass(&self.launches);
         between();
         let newest = self.tracks.load(Relaxed).wrapping_sub(1);
         folding.finish(newest, Some(FLOOR_NS));
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn each_step_is_laid_out() {
         static TELEMETRY: Telemetry = Telemetry::new();
-        let (armed, into) = (Armed::new(512, 100), TELEMETRY.instruments());
+        let (armed, into) = (Armed::new(5, 100), TELEMETRY.instruments());
         for _ in 0..3 {
             armed.fill(4);
             assert_eq!(armed.harvest(into, || ()), 400);

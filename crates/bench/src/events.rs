@@ -3,7 +3,6 @@
 
 use metrale_telemetry::kernel::{Edge, EventOps, Place, SpanPoll};
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// GPU time that every pair reads, ns.
 pub const SPAN_NS: u64 = 12_345;
@@ -27,27 +26,25 @@ impl EventOps for Done {
     }
 }
 
-/// As [`Done`], of spans that follow each other in steps of so many.
-#[derive(Debug)]
+/// As [`Done`], of spans that follow each other, one to a slot.
+#[derive(Clone, Copy, Debug)]
 pub struct Placed {
-    to_step: u64,
     span_ns: u64,
-    /// Spans of the step that were placed.
-    placed: AtomicU64,
+    /// From one start to the next.
+    apart_ns: i64,
 }
 
 impl Placed {
-    /// Steps of `launches` launches, and the lanes that these are in: those of
-    /// the lane's ring, and of the launches'.
+    /// Lanes of `launches` launches each, and those.
     #[must_use]
     pub fn steps(launches: usize) -> (Self, Self) {
-        let of = |to_step, span_ns| Self {
-            to_step,
+        let launch_ns = SPAN_NS + GAP_NS;
+        let lane_ns = launches as u64 * launch_ns;
+        let of = |span_ns, apart_ns| Self {
             span_ns,
-            placed: AtomicU64::new(0),
+            apart_ns: apart_ns as i64,
         };
-        let launches = launches as u64;
-        (of(1, launches * (SPAN_NS + GAP_NS)), of(launches, SPAN_NS))
+        (of(lane_ns, lane_ns), of(SPAN_NS, launch_ns))
     }
 }
 
@@ -62,13 +59,8 @@ impl EventOps for Placed {
         SpanPoll::Ready(self.span_ns)
     }
 
-    /// Passes take turns: no read-modify-write is needed.
-    fn place(&self, track: u32, slot: usize) -> Place {
-        black_box((track, slot));
-        let nth = self.placed.load(Relaxed);
-        let next = if nth + 1 == self.to_step { 0 } else { nth + 1 };
-        self.placed.store(next, Relaxed);
-        Place::At((nth * (SPAN_NS + GAP_NS)) as i64)
+    fn place(&self, _: u32, slot: usize) -> Place {
+        Place::At(slot as i64 * self.apart_ns)
     }
 }
 

@@ -111,7 +111,7 @@ const TO_STEP: usize = 1_000;
 
 /// `n` launches in armed steps.
 fn filled_armed(n: u64) -> Armed {
-    let armed = Armed::new(SLOTS, TO_STEP);
+    let armed = Armed::new(SLOTS / TO_STEP, TO_STEP);
     armed.fill(n as usize / TO_STEP);
     armed
 }

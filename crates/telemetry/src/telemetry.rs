@@ -132,10 +132,11 @@ impl Telemetry {
         }
         let is_followed =
             is_armed || (level == Level::Kernel && config.sampling == Sampling::Spread);
-        Step {
-            number: Some(number),
-            is_armed,
-            track: is_followed.then(|| self.tracks.fetch_add(1, Ordering::Relaxed) as u32),
+        if is_followed {
+            let track = self.tracks.fetch_add(1, Ordering::Relaxed) as u32;
+            Step::followed(number, is_armed, track)
+        } else {
+            Step::numbered(number)
         }
     }
 
@@ -282,14 +283,7 @@ mod tests {
             ..TelemetryConfig::DEFAULT
         };
         telemetry.configure(basic).unwrap();
-        assert_eq!(
-            telemetry.step_begin(),
-            Step {
-                number: Some(0),
-                is_armed: false,
-                track: None
-            }
-        );
+        assert_eq!(telemetry.step_begin(), Step::numbered(0));
         assert_eq!((telemetry.steps(), telemetry.armed_steps()), (1, 0));
     }
 

@@ -98,8 +98,8 @@ impl Shared {
             return 0;
         };
         let mut folding = fold.harvest(&self.anchors.table, self.telemetry.instruments());
-        let lanes = self.lanes.harvest_with(|span| folding.take(span));
-        let kernels = self.kernels.harvest_with(|span| folding.take(span));
+        let lanes = folding.pass(&self.lanes);
+        let kernels = folding.pass(&self.kernels);
         let floor = self.telemetry.floor();
         folding.finish(self.telemetry.newest_track(), floor.pair_ns);
         lanes + kernels

@@ -12,49 +12,29 @@
 //! 5. Memory is taken once, when the fold is made.
 
 mod folding;
+mod spans;
 
 pub use folding::Folding;
+pub use spans::{MAX_SPANS, MAX_STEP_SPANS};
 
 use super::LANES;
 use super::estimates::{LaneOfStep, RowOfStep, StepSums};
-use super::folded::Folded;
+use super::folded::{BusyGap, Folded};
 use super::landing::Launches;
-use super::span::Landed;
+use super::span::Flags;
 use super::steps::{FOLLOWED_STEPS, Standing, StepTable};
-use super::timeline::{Interval, NO_LANE, NO_ROW, Scratch};
+use super::timeline::{NO_ROW, Scratch};
+use spans::Spans;
 
-/// Spans of a step that can be laid out in time.
-pub const MAX_STEP_SPANS: usize = 16_384;
-/// Spans of all waiting steps that can.
-pub const MAX_SPANS: usize = 65_536;
 /// Rows of all waiting steps: one to a kernel, lane and step, once they are
 /// added up.
 const MAX_ROWS: usize = 32_768;
 /// A step is given up when this many later ones were begun.
 const GIVEN_UP: u32 = FOLLOWED_STEPS as u32;
 
-/// A step that waits for the rest of its spans.
-#[derive(Clone, Copy)]
-struct Step {
-    /// The step's track, plus 1; 0: none waits here.
-    track: u64,
-    /// Spans of it that are over, and that the table still counts.
-    over: u32,
-    is_lost: bool,
-    is_placed: bool,
-    /// Intervals that it has.
-    intervals: u32,
-    lanes: [LaneOfStep; LANES.len()],
-}
+type LanesOfStep = [LaneOfStep; LANES.len()];
 
-const NO_STEP: Step = Step {
-    track: 0,
-    over: 0,
-    is_lost: false,
-    is_placed: true,
-    intervals: 0,
-    lanes: [LaneOfStep { spans: 0, ns: 0 }; LANES.len()],
-};
+const NO_LANES: LanesOfStep = [LaneOfStep { spans: 0, ns: 0 }; LANES.len()];
 
 /// Lane time of steps that are not followed, since it was last handed on.
 #[derive(Clone, Copy, Default)]
@@ -70,19 +50,15 @@ struct Unfollowed {
 
 /// See the module.
 pub struct Fold {
-    steps: Box<[Step; FOLLOWED_STEPS]>,
-    intervals: Vec<Interval>,
+    spans: Spans,
+    of_lanes: [LanesOfStep; FOLLOWED_STEPS],
     rows: Vec<RowOfStep>,
     /// To add up the rows again would leave little room.
     is_added_up: bool,
     scratch: Scratch,
-    /// The rows of the step that is being folded.
-    own_rows: Vec<RowOfStep>,
     unfollowed: [Unfollowed; LANES.len()],
     /// The first step of the estimates' window that these are of.
     window: u64,
-    /// Spans of steps that were given up.
-    late_spans: u64,
     /// The table's counts that were handed on.
     table_late_spans: u64,
     table_turned_away: u64,
@@ -91,15 +67,13 @@ pub struct Fold {
 impl Default for Fold {
     fn default() -> Self {
         Self {
-            steps: Box::new([NO_STEP; FOLLOWED_STEPS]),
-            intervals: Vec::with_capacity(MAX_SPANS),
+            spans: Spans::new(),
+            of_lanes: [NO_LANES; FOLLOWED_STEPS],
             rows: Vec::with_capacity(MAX_ROWS),
             is_added_up: false,
             scratch: Scratch::with_capacity(MAX_STEP_SPANS),
-            own_rows: Vec::with_capacity(MAX_ROWS),
             unfollowed: [Unfollowed::default(); LANES.len()],
             window: 0,
-            late_spans: 0,
             table_late_spans: 0,
             table_turned_away: 0,
         }
@@ -109,85 +83,48 @@ impl Default for Fold {
 impl Fold {
     /// Counts a span of the step on `track` that is over; its entry, if the
     /// step is followed.
-    #[inline]
-    fn count(&mut self, table: &StepTable, track: u32) -> Option<u8> {
-        let entry = track as usize % FOLLOWED_STEPS;
-        if self.steps[entry].track != u64::from(track) + 1 {
-            self.meet(table, entry, track)?;
-        }
-        self.steps[entry].over += 1;
-        Some(entry as u8)
+    fn count(&mut self, table: &StepTable, track: u32) -> Option<usize> {
+        let entry = self.find(table, track)?;
+        self.spans.step(entry).over += 1;
+        Some(entry)
     }
 
-    #[cold]
-    fn meet(&mut self, table: &StepTable, entry: usize, track: u32) -> Option<()> {
-        if !table.follows(track) {
-            // It was given up.
-            self.late_spans += 1;
-            return None;
-        }
-        self.steps[entry] = Step {
-            track: u64::from(track) + 1,
-            ..NO_STEP
+    fn find(&mut self, table: &StepTable, track: u32) -> Option<usize> {
+        let met = |entry: usize| self.of_lanes[entry] = NO_LANES;
+        self.spans.find(table, track, met)
+    }
+
+    /// Begins a run with a launch of this tag; else counts it.
+    #[inline(never)]
+    fn begin_run(&mut self, table: &StepTable, flags: Flags) -> bool {
+        let found = flags.track().and_then(|track| self.find(table, track));
+        let Some(entry) = found else {
+            return false;
         };
-        Some(())
-    }
-
-    /// Keeps the place of a landed span, if its step has places.
-    #[inline]
-    fn place(&mut self, entry: u8, span: &Landed, row: u16, lane: u8, is_lane: bool) {
-        let step = &mut self.steps[usize::from(entry)];
-        let Some(start_ns) = span.start_ns.filter(|_| step.is_placed) else {
-            if step.is_placed {
-                self.unplace(entry);
-            }
-            return;
-        };
-        if step.intervals as usize == MAX_STEP_SPANS || self.intervals.len() == MAX_SPANS {
-            self.unplace(entry);
-            return;
+        let begins = self.spans.begin_run(entry, flags);
+        if !begins {
+            self.spans.step(entry).over += 1;
         }
-        step.intervals += 1;
-        self.intervals.push(Interval {
-            start_ns,
-            ns: span.ns,
-            stream: span.stream,
-            row,
-            lane,
-            is_lane,
-            entry,
-        });
-    }
-
-    #[cold]
-    fn unplace(&mut self, entry: u8) {
-        let step = &mut self.steps[usize::from(entry)];
-        step.is_placed = false;
-        if std::mem::take(&mut step.intervals) > 0 {
-            self.intervals.retain(|interval| interval.entry != entry);
-        }
+        begins
     }
 
     /// Keeps launches that were counted, for their step's sums.
     fn add_row(&mut self, launches: &Launches) {
-        let Some(track) = launches.flags.track() else {
+        let track = launches.flags.track();
+        let Some(entry) = track.and_then(|track| self.spans.known(track)) else {
             return;
         };
-        let entry = track as usize % FOLLOWED_STEPS;
-        if self.steps[entry].track != u64::from(track) + 1 {
-            return;
-        }
         if self.rows.len() == MAX_ROWS && !self.is_added_up {
             add_up(&mut self.rows);
             self.is_added_up = self.rows.len() > MAX_ROWS / 4 * 3;
         }
         if self.rows.len() == MAX_ROWS {
-            self.steps[entry].is_lost = true;
+            self.spans.step(entry).is_lost = true;
             return;
         }
         self.rows.push(RowOfStep {
             entry: entry as u8,
-            lane: lane_of(launches.flags.tag().lane),
+            lane: launches.flags.lane_index(),
             row: launches.place.map_or(NO_ROW, |place| place as u16),
             launches: launches.count as u32,
             ns: launches.ns,
@@ -195,22 +132,20 @@ impl Fold {
     }
 }
 
-/// Adds up rows of the same step, lane and kernel.
+/// Adds up rows of the same step, lane and kernel, and puts them in order.
 fn add_up(rows: &mut Vec<RowOfStep>) {
-    rows.sort_unstable_by_key(|row| (row.entry, row.lane, row.row));
+    let key = |row: &RowOfStep| {
+        u32::from(row.entry) << 24 | u32::from(row.lane) << 16 | u32::from(row.row)
+    };
+    rows.sort_unstable_by_key(key);
     rows.dedup_by(|row, sum| {
-        let same = (row.entry, row.lane, row.row) == (sum.entry, sum.lane, sum.row);
+        let same = key(row) == key(sum);
         if same {
             sum.launches = sum.launches.saturating_add(row.launches);
             sum.ns = sum.ns.saturating_add(row.ns);
         }
         same
     });
-}
-
-fn lane_of(lane: Option<usize>) -> u8 {
-    lane.filter(|lane| *lane < LANES.len())
-        .map_or(NO_LANE, |lane| lane as u8)
 }
 
 impl Fold {
@@ -230,7 +165,7 @@ impl Fold {
         }
         let late_spans = table.late_spans();
         let more = late_spans - std::mem::replace(&mut self.table_late_spans, late_spans);
-        folded.late_spans += more + std::mem::take(&mut self.late_spans);
+        folded.late_spans += more + std::mem::take(&mut self.spans.late);
         let turned_away = table.turned_away();
         folded.unplaced_steps +=
             turned_away - std::mem::replace(&mut self.table_turned_away, turned_away);
@@ -247,67 +182,67 @@ impl Fold {
         floor_ns: Option<u64>,
     ) {
         self.hand_on(table, folded);
-        let mut used = table.used();
+        self.spans.end_run();
+        let (mut used, mut gone) = (table.used(), 0);
         while used != 0 {
             let entry = used.trailing_zeros() as usize;
             used &= used - 1;
             let Some(standing) = table.standing(entry, newest) else {
                 continue;
             };
-            if self.steps[entry].track != u64::from(standing.track) + 1 {
+            if self.spans.known(standing.track).is_none() {
                 // Nothing of it has landed.
-                let _ = self.meet(table, entry, standing.track);
+                self.spans.meet(entry, standing.track);
+                self.of_lanes[entry] = NO_LANES;
             }
-            let step = self.steps[entry];
-            if is_over(&standing, step.over) {
-                self.fold(entry as u8, &standing, floor_ns, folded);
-                self.steps[entry] = NO_STEP;
+            if is_over(&standing, self.spans.step(entry).over) {
+                if gone == 0 {
+                    add_up(&mut self.rows);
+                }
+                self.fold(entry, &standing, floor_ns, folded);
+                gone |= 1 << entry;
                 table.free(standing.track);
             }
         }
+        if gone != 0 {
+            self.spans.forget(gone);
+            let before = self.rows.len();
+            self.rows.retain(|row| gone >> row.entry & 1 == 0);
+            self.is_added_up &= self.rows.len() == before;
+        }
     }
 
-    fn fold(&mut self, entry: u8, standing: &Standing, floor_ns: Option<u64>, folded: &mut Folded) {
-        let step = self.steps[usize::from(entry)];
+    /// Folds a step; rows are added up.
+    fn fold(
+        &mut self,
+        entry: usize,
+        standing: &Standing,
+        floor_ns: Option<u64>,
+        folded: &mut Folded,
+    ) {
+        let step = *self.spans.step(entry);
         let is_complete = standing.closed && step.over >= standing.spans;
         let is_lost = standing.lost || step.is_lost || !is_complete;
-        self.own_rows.clear();
-        let own_rows = &mut self.own_rows;
-        self.rows.retain(|row| {
-            let own = row.entry == entry;
-            if own {
-                own_rows.push(*row);
-            }
-            !own
-        });
-        self.is_added_up &= own_rows.is_empty();
-        add_up(own_rows);
-        self.scratch.clear();
-        if step.intervals as usize == self.intervals.len() {
-            let all = self.intervals.drain(..);
-            all.for_each(|interval| self.scratch.add(interval));
-        } else if step.intervals > 0 {
-            let scratch = &mut self.scratch;
-            self.intervals.retain(|interval| {
-                let own = interval.entry == entry;
-                if own {
-                    scratch.add(*interval);
-                }
-                !own
-            });
-        }
-        let is_placed = standing.placed && step.is_placed && !is_lost;
-        let figures = is_placed.then(|| {
-            self.scratch
-                .figures(|launch| folded.add_launch(&launch, floor_ns))
+        let from = self
+            .rows
+            .partition_point(|row| usize::from(row.entry) < entry);
+        let rows = &self.rows[from..];
+        let rows = &rows[..rows.partition_point(|row| usize::from(row.entry) == entry)];
+        let is_placed = standing.placed && !is_lost;
+        let spans = self.spans.of(entry).filter(|_| is_placed);
+        let figures = spans.map(|(lanes, launches)| {
+            let busy = BusyGap::of(floor_ns);
+            self.scratch.figures(lanes, launches, |launch| {
+                folded.add_launch(&launch, busy);
+            })
         });
         // Under `Spread` no step is armed, and none wants a place.
         let armed = standing.armed;
         folded.unplaced_steps += u64::from(armed && !is_lost && figures.is_none());
         let sums = StepSums {
             number: standing.number,
-            lanes: &step.lanes,
-            rows: &self.own_rows,
+            lanes: &self.of_lanes[entry],
+            rows,
             figures: figures.as_ref(),
             is_armed: armed,
             is_lost,
@@ -319,7 +254,7 @@ impl Fold {
 impl std::fmt::Debug for Fold {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Fold")
-            .field("spans", &self.intervals.len())
+            .field("launches", &self.spans.launches())
             .finish_non_exhaustive()
     }
 }

@@ -5,7 +5,7 @@
 use super::LANES;
 use super::estimates::{Estimates, StepSums};
 use super::instruments::PLACES;
-use super::timeline::{Before, LaneFigures, NO_ROW};
+use super::timeline::{Before, LaneFigures};
 use serde::{Deserialize, Serialize};
 
 /// What steps lost, and what estimates had to leave out.
@@ -131,9 +131,9 @@ impl RowFigures {
     }
 
     #[inline]
-    fn add(&mut self, launch: &Before, floor_ns: Option<u64>) {
-        if let (Some(gap_ns), Some(floor_ns)) = (launch.gap_ns, floor_ns) {
-            if i128::from(gap_ns) * 2 < i128::from(floor_ns) {
+    fn add(&mut self, launch: &Before, busy: BusyGap) {
+        if let (Some(gap_ns), BusyGap(Some(most_ns))) = (launch.gap_ns, busy) {
+            if gap_ns <= most_ns {
                 self.busy_start_samples += 1;
                 self.busy_start_ns = self.busy_start_ns.saturating_add(launch.ns);
             } else {
@@ -145,6 +145,18 @@ impl RowFigures {
             self.waits += 1;
             self.waited_ns = self.waited_ns.saturating_add(launch.waited_ns);
         }
+    }
+}
+
+/// The longest gap before a launch whose stream was busy, which is less than half
+/// of what an empty pair reads; if that is known.
+#[derive(Clone, Copy)]
+pub(super) struct BusyGap(Option<i64>);
+
+impl BusyGap {
+    pub(super) fn of(floor_ns: Option<u64>) -> Self {
+        // -1 where an empty pair reads 0.
+        Self(floor_ns.map(|floor_ns| floor_ns.div_ceil(2).wrapping_sub(1) as i64))
     }
 }
 
@@ -197,11 +209,10 @@ impl Folded {
 
     /// Adds a launch of a step that is complete.
     #[inline]
-    pub(super) fn add_launch(&mut self, launch: &Before, floor_ns: Option<u64>) {
-        if launch.row != NO_ROW
-            && let Some(row) = self.rows.get_mut(usize::from(launch.row))
-        {
-            row.add(launch, floor_ns);
+    pub(super) fn add_launch(&mut self, launch: &Before, busy: BusyGap) {
+        // `NO_ROW` is none of them.
+        if let Some(row) = self.rows.get_mut(usize::from(launch.row)) {
+            row.add(launch, busy);
         }
     }
 

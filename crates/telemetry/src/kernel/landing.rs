@@ -16,7 +16,8 @@
 
 use super::KERNEL_TABLE_SLOTS;
 use super::instruments::{KernelInstruments, PLACES};
-use super::span::{Flags, Harvested, Landed, SpanKey};
+use super::span::{Flags, Harvested, SpanKey};
+use super::timeline::NO_ROW;
 use crate::instrument::{ADD_MOST, TOO_LONG_NS};
 use crate::sync::relaxed::{Mutex, try_lock};
 use std::sync::MutexGuard;
@@ -146,7 +147,9 @@ impl<'a> Landing<'a> {
     pub(super) fn count(&mut self, span: &Harvested, counted: impl FnMut(Launches)) {
         match span {
             Harvested::Landed(span) => match span.key {
-                SpanKey::Kernel(func) => drop(self.launch(func, span, counted)),
+                SpanKey::Kernel(func) => {
+                    self.launch(func, span.flags, span.ns, counted);
+                }
                 SpanKey::Lane(lane) => self.into.count_lane(lane, span),
             },
             Harvested::Failed(_) => self.into.span_failures.add(1),
@@ -154,21 +157,23 @@ impl<'a> Landing<'a> {
         }
     }
 
-    /// Counts a launch, and returns its kernel's place in the table. What it
-    /// mostly is stands here: one of the tag and kernel of others before it.
+    /// Counts a launch, and returns its kernel's place in the table, or
+    /// [`NO_ROW`]. What it mostly is stands here: one of the tag and kernel of
+    /// others before it.
     #[inline]
     pub(super) fn launch(
         &mut self,
         func: u64,
-        span: &Landed,
+        flags: Flags,
+        ns: u64,
         mut counted: impl FnMut(Launches),
-    ) -> Option<usize> {
+    ) -> u16 {
         match (self.into.first_place_of(func), &mut self.batch) {
-            (Some(place), Some(batch)) if batch.flags == span.flags && span.ns < LONG_NS => {
-                batch.add(self.into, place, span.ns, &mut counted);
-                Some(place)
+            (Some(place), Some(batch)) if batch.flags == flags && ns < LONG_NS => {
+                batch.add(self.into, place, ns, &mut counted);
+                place as u16
             }
-            _ => self.other_launch(func, span, &mut counted),
+            _ => self.other_launch(func, flags, ns, &mut counted),
         }
     }
 
@@ -176,31 +181,32 @@ impl<'a> Landing<'a> {
     fn other_launch(
         &mut self,
         func: u64,
-        span: &Landed,
+        flags: Flags,
+        ns: u64,
         counted: &mut impl FnMut(Launches),
-    ) -> Option<usize> {
+    ) -> u16 {
         let place = self.into.place_of(func);
         if let Some(batch) = &mut self.batch {
-            if batch.flags != span.flags {
+            if batch.flags != flags {
                 batch.empty(self.into, counted);
-                batch.flags = span.flags;
+                batch.flags = flags;
             }
             if let Some(place) = place
-                && span.ns < LONG_NS
+                && ns < LONG_NS
             {
-                batch.add(self.into, place, span.ns, counted);
-                return Some(place);
+                batch.add(self.into, place, ns, counted);
+                return place as u16;
             }
         }
         let launches = Launches {
-            flags: span.flags,
+            flags,
             place,
             count: 1,
-            ns: span.ns,
+            ns,
         };
         self.into.count_launches(&launches);
         counted(launches);
-        place
+        place.map_or(NO_ROW, |place| place as u16)
     }
 
     /// Counts all that was added up.

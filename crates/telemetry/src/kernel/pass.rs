@@ -11,10 +11,29 @@ use super::oldest::Leaves;
 use super::ops::{EventOps, Place, SpanPoll};
 use super::ring::SpanRing;
 use super::slot::{Closed, Ending, Slot, State, Word};
-use super::span::{Harvested, Landed};
+use super::span::{Harvested, Landed, SpanKey};
 use super::streams::{Streams, Turn};
 use crate::sync::{Ordering, try_lock};
 use std::ops::Range;
+
+/// Who is told what a pass finds.
+pub(super) trait Finds {
+    /// A launch landed, of this function.
+    fn launch(&mut self, func: u64, span: Landed);
+    /// Whatever else is over.
+    fn other(&mut self, span: Harvested);
+}
+
+impl<F: FnMut(Harvested)> Finds for F {
+    #[inline]
+    fn launch(&mut self, _: u64, span: Landed) {
+        self(Harvested::Landed(span));
+    }
+    #[inline]
+    fn other(&mut self, span: Harvested) {
+        self(span);
+    }
+}
 
 /// What passes keep from one to the next. Its lock makes a pass exclusive.
 pub(super) struct Pass {
@@ -51,6 +70,10 @@ impl<E: EventOps> SpanRing<E> {
     /// spans that cannot be timed, and returns how many landed. Never waits for
     /// the GPU; while another thread harvests it returns 0 at once.
     pub fn harvest_with(&self, each: impl FnMut(Harvested)) -> usize {
+        self.harvest_for(each)
+    }
+
+    pub(super) fn harvest_for(&self, each: impl Finds) -> usize {
         if self.is_idle() {
             self.passed.passes.add(1);
             return 0;
@@ -75,15 +98,14 @@ impl<E: EventOps> SpanRing<E> {
             now_ns: None,
             left: head,
             leaves: Leaves::default(),
-            landed: landed_before,
         };
         if tail < round {
             visitor.walk_in_order(round..head);
         } else {
             visitor.walk(tail..head);
         }
-        let (left, landed) = (visitor.left, visitor.landed.wrapping_sub(landed_before));
-        let leaves = visitor.leaves;
+        let (left, leaves) = (visitor.left, visitor.leaves);
+        let landed = self.passed.landed.load(Ordering::Relaxed) - landed_before;
         self.waiting.leave(leaves, || visitor.now_ns());
         drop(visitor);
         let tail = if left < round {
@@ -124,11 +146,9 @@ struct Visitor<'a, E: EventOps, F> {
     /// The oldest ticket that is not over; the head if all are.
     left: u64,
     leaves: Leaves,
-    /// The ring's count.
-    landed: u64,
 }
 
-impl<E: EventOps, F: FnMut(Harvested)> Visitor<'_, E, F> {
+impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
     /// Visits the slots of `tickets`, at most one of each slot, in that order.
     fn walk(&mut self, tickets: Range<u64>) {
         let (index, lap) = self.ring.turns.of(tickets.start);
@@ -191,6 +211,7 @@ impl<E: EventOps, F: FnMut(Harvested)> Visitor<'_, E, F> {
 
     /// How many of the slots after `slot`, whose stream waits, are of streams
     /// that wait too: their spans are younger.
+    #[inline(never)]
     fn also_wait(&mut self, slot: &Slot, next: &[Slot], lap: u64) -> usize {
         let (stream, streams) = (slot.closed(lap).stream(), &mut self.pass.streams);
         let waits = |slot: &&Slot| {
@@ -255,7 +276,7 @@ impl<E: EventOps, F: FnMut(Harvested)> Visitor<'_, E, F> {
             return false;
         };
         self.ring.counts.reclaimed.add(1);
-        (self.each)(Harvested::Reclaimed(flags.tag()));
+        self.each.other(Harvested::Reclaimed(flags.tag()));
         true
     }
 
@@ -269,7 +290,7 @@ impl<E: EventOps, F: FnMut(Harvested)> Visitor<'_, E, F> {
                 if !self.bracket.open() {
                     return Answer::None;
                 }
-                self.ask_first(index, &span)
+                self.ask_first(index, stream)
             }
             Turn::Wait => return Answer::Wait,
         };
@@ -284,23 +305,23 @@ impl<E: EventOps, F: FnMut(Harvested)> Visitor<'_, E, F> {
                 let tag = span.filed().flags.tag();
                 span.fail();
                 self.ring.counts.failed.add(1);
-                (self.each)(Harvested::Failed(tag));
+                self.each.other(Harvested::Failed(tag));
                 Answer::Over
             }
         }
     }
 
     #[inline(never)]
-    fn ask_first(&mut self, index: usize, span: &Closed<'_>) -> SpanPoll {
+    fn ask_first(&mut self, index: usize, stream: u64) -> SpanPoll {
         if self.now_ns.is_none() {
             let now_ns = self.now_ns();
             self.ring.waiting.ask(now_ns);
         }
-        self.pass.streams.meet(span.stream());
+        self.pass.streams.meet(stream);
         self.ring.ops.poll_first(index)
     }
 
-    #[inline]
+    #[inline(always)]
     fn land(&mut self, index: usize, span: Closed<'_>, ns: u64) -> Answer {
         let packed = span.filed();
         let start_ns = match packed.flags.track() {
@@ -326,18 +347,21 @@ impl<E: EventOps, F: FnMut(Harvested)> Visitor<'_, E, F> {
             None
         };
         span.land();
-        self.landed = self.landed.wrapping_add(1);
         // Relaxed: a count, of which the pass is the only writer.
-        let passed = &self.ring.passed;
-        passed.landed.store(self.landed, Ordering::Relaxed);
-        (self.each)(Harvested::Landed(Landed {
-            key: packed.key(),
+        let landed = &self.ring.passed.landed;
+        landed.store(landed.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let landed = |key| Landed {
+            key,
             flags: packed.flags,
             stream,
             ns,
             gap_ns,
             start_ns,
-        }));
+        };
+        match packed.key() {
+            SpanKey::Kernel(func) => self.each.launch(func, landed(SpanKey::Kernel(func))),
+            lane => self.each.other(Harvested::Landed(landed(lane))),
+        }
         Answer::Over
     }
 

@@ -2,6 +2,7 @@
 //! What a span is, and what became of it.
 
 use super::LANES;
+use super::timeline::NO_LANE;
 
 /// What a span times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +111,7 @@ pub(super) struct Packed {
 }
 
 /// All of a span's key and tag but the handle. Bit 0: a lane, not a kernel.
-/// Bits 1 to 5: the tag's lane + 1. Bit 6: armed. Bit 7: bits 32 to 63 are a
+/// Bits 1 to 5: the tag's lane, or [`NO_LANE`]. Bit 6: armed. Bit 7: bits 32 to 63 are a
 /// track; else bits 8 to 63 are the step's number + 1, or 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Flags(pub(super) u64);
@@ -126,10 +127,13 @@ const TRACK_SHIFT: u32 = 32;
 const _: () = assert!(LANES.len() < LANE_MASK as usize);
 
 impl Flags {
+    /// Of no span.
+    pub(super) const NONE: Self = Self(u64::MAX);
+
     #[inline]
     fn new(is_lane: bool, tag: SpanTag) -> Self {
         let lane = tag.lane.filter(|lane| *lane < LANES.len());
-        let lane = lane.map_or(0, |lane| lane as u64 + 1);
+        let lane = lane.map_or(u64::from(NO_LANE), |lane| lane as u64);
         let armed = if tag.armed { ARMED } else { 0 };
         let step = match tag.step {
             StepId::Unknown => 0,
@@ -142,8 +146,13 @@ impl Flags {
     /// The tag's lane.
     #[inline]
     pub(super) fn lane(self) -> Option<usize> {
-        let lane = (self.0 >> LANE_SHIFT) & LANE_MASK;
-        lane.checked_sub(1).map(|lane| lane as usize)
+        Some(usize::from(self.lane_index())).filter(|lane| *lane < LANES.len())
+    }
+
+    /// The lane's index, or [`NO_LANE`].
+    #[inline]
+    pub(super) fn lane_index(self) -> u8 {
+        (self.0 >> LANE_SHIFT & LANE_MASK) as u8
     }
 
     #[inline]

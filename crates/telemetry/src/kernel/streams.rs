@@ -73,8 +73,14 @@ impl Streams {
     #[inline]
     pub(super) fn turn(&mut self, stream: u64) -> Turn {
         if self.next == Some(stream) {
-            return Turn::Next;
+            Turn::Next
+        } else {
+            self.other_turn(stream)
         }
+    }
+
+    #[inline(never)]
+    fn other_turn(&mut self, stream: u64) -> Turn {
         // Streams take turns, mostly: the one that was met after the last one.
         let after = if self.at + 1 < self.len {
             self.at + 1

@@ -13,8 +13,13 @@
 //!
 //! Neither the order of the intervals nor that of streams matters.
 
+mod cover;
+mod settle;
+
 use super::LANES;
+use cover::{Cover, Part, add_parts, cover};
 use serde::{Deserialize, Serialize};
+use settle::{Settled, Settler, StreamEnd, are_in_order, look, settle};
 
 /// A span at its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +32,6 @@ pub(super) struct Interval {
     pub(super) row: u16,
     /// The lane's index; [`NO_LANE`]: in none.
     pub(super) lane: u8,
-    /// A lane's span, not a launch.
-    pub(super) is_lane: bool,
     /// The step's entry.
     pub(super) entry: u8,
 }
@@ -119,306 +122,54 @@ pub(super) struct Figures {
 /// Memory that folds share.
 #[derive(Default)]
 pub(super) struct Scratch {
-    lanes: Vec<Interval>,
-    launches: Vec<Interval>,
-    /// The launches once they are settled.
-    settled: Vec<Launch>,
+    /// Spans at their settled places.
+    settled: Vec<Settled>,
     /// Disjoint parts of lanes' time, in order: of each lane, then of all.
     parts: Vec<Part>,
     ends: Vec<StreamEnd>,
-}
-
-/// A launch at its settled place.
-#[derive(Clone, Copy)]
-struct Launch {
-    start_ns: i64,
-    end_ns: i64,
-    gap_ns: Option<i64>,
-    row: u16,
-    lane: u8,
-}
-
-/// A part of a lane's time.
-#[derive(Clone, Copy)]
-struct Part {
-    start_ns: i64,
-    end_ns: i64,
-    /// Time in the parts before it.
-    before_ns: u64,
-}
-
-/// The span that ended last on a stream.
-#[derive(Clone, Copy)]
-struct StreamEnd {
-    stream: u64,
-    start_ns: i64,
-    end_ns: i64,
 }
 
 impl Scratch {
     /// Room for steps of so many launches; a step with more takes more.
     pub(super) fn with_capacity(launches: usize) -> Self {
         Self {
-            lanes: Vec::with_capacity(64),
-            launches: Vec::with_capacity(launches),
             settled: Vec::with_capacity(launches),
             parts: Vec::with_capacity(64),
             ends: Vec::with_capacity(64),
         }
     }
 
-    /// Forgets the step before.
-    pub(super) fn clear(&mut self) {
-        self.lanes.clear();
-        self.launches.clear();
-    }
-
-    /// Adds a span of the step. One of a lane that has no name is nobody's time.
-    #[inline]
-    pub(super) fn add(&mut self, span: Interval) {
-        if span.is_lane {
-            if span.lane < NO_LANE {
-                self.lanes.push(span);
-            }
-        } else {
-            self.launches.push(span);
-        }
-    }
-
-    /// Lays the step out; tells `each` of every launch, in the order of starts.
-    pub(super) fn figures(&mut self, mut each: impl FnMut(Before)) -> Figures {
+    /// Lays a step out: the spans of its lanes, and its launches. Tells `each` of
+    /// every launch, in the order of starts.
+    pub(super) fn figures(
+        &mut self,
+        lanes: &mut [Interval],
+        launches: &mut [Interval],
+        mut each: impl FnMut(Before),
+    ) -> Figures {
         let Self {
-            lanes,
-            launches,
             settled,
             parts,
             ends,
         } = self;
         settle(lanes, ends, settled);
         parts.clear();
+        // One of a lane that has no name is nobody's time.
+        let named = settled.iter().filter(|span| span.lane < NO_LANE);
         let ranges: [_; LANES.len() + 1] = std::array::from_fn(|lane| {
             let is_all = lane == LANES.len();
-            let own = settled
-                .iter()
-                .filter(|span| is_all || usize::from(span.lane) == lane);
-            add_parts(parts, own)
+            let is_own = |span: &&Settled| is_all || usize::from(span.lane) == lane;
+            add_parts(parts, named.clone().filter(is_own))
         });
         let mut covers = ranges.map(|range| Cover::new(&parts[range]));
-        // Where one lane has all, as mostly, the device's figures are its own.
-        let single = match lanes.first() {
-            Some(first) if has_all(first.lane, lanes) && has_all(first.lane, launches) => {
-                covers.get(usize::from(first.lane)).map(|_| first.lane)
-            }
-            _ => None,
-        };
-        settle(launches, ends, settled);
-        let [of_lanes @ .., device] = &mut covers;
-        for launch in settled.iter() {
-            let lane = of_lanes.get_mut(usize::from(launch.lane));
-            let waited_ns = lane.map_or(0, |lane| lane.take(launch));
-            if single.is_none() {
-                device.take(launch);
-            }
-            each(Before {
-                row: launch.row,
-                ns: launch.end_ns.abs_diff(launch.start_ns),
-                gap_ns: launch.gap_ns,
-                waited_ns,
-            });
-        }
-        let lanes = of_lanes.each_ref().map(Cover::figures);
-        let device = match single {
-            Some(lane) => lanes[usize::from(lane)],
-            None => device.figures(),
-        };
-        Figures { lanes, device }
-    }
-}
-
-fn has_all(lane: u8, spans: &[Interval]) -> bool {
-    spans.iter().all(|span| span.lane == lane)
-}
-
-/// Puts spans in the order of their starts. A start that is before the end of
-/// the span before it on its stream by no more than the rounding of the two
-/// places is moved to that end.
-fn settle(spans: &mut [Interval], ends: &mut Vec<StreamEnd>, settled: &mut Vec<Launch>) {
-    // Stable: of spans that start at once the one begun first stays first.
-    if !spans.is_sorted_by_key(|span| span.start_ns) {
-        spans.sort_by_key(|span| span.start_ns);
-    }
-    settled.clear();
-    ends.clear();
-    let mut at = 0;
-    let mut is_sorted = true;
-    let mut last_ns = i64::MIN;
-    for span in spans.iter() {
-        if ends.get(at).is_none_or(|end| end.stream != span.stream) {
-            let known = ends.iter().position(|end| end.stream == span.stream);
-            at = known.unwrap_or(ends.len());
-        }
-        let mut start_ns = span.start_ns;
-        let before = ends.get(at).copied();
-        let gap_ns = before.map(|before| start_ns.saturating_sub(before.end_ns));
-        if let (Some(before), Some(..0)) = (before, gap_ns)
-            && start_ns.abs_diff(before.end_ns) <= rounding_ns(start_ns, before.start_ns)
-        {
-            start_ns = before.end_ns;
-        }
-        let end_ns = start_ns.saturating_add_unsigned(span.ns);
-        let end = StreamEnd {
-            stream: span.stream,
-            start_ns,
-            end_ns,
-        };
-        match ends.get_mut(at) {
-            None => ends.push(end),
-            Some(last) if last.end_ns <= end_ns => *last = end,
-            Some(_) => {}
-        }
-        is_sorted &= last_ns <= start_ns;
-        last_ns = start_ns;
-        settled.push(Launch {
-            start_ns,
-            end_ns,
-            gap_ns: gap_ns.map(|gap_ns| if start_ns == span.start_ns { gap_ns } else { 0 }),
-            row: span.row,
-            lane: span.lane,
-        });
-    }
-    if !is_sorted {
-        settled.sort_by_key(|span| span.start_ns);
-    }
-}
-
-/// By how much rounding may have moved two places, each read as f32
-/// milliseconds, towards each other.
-#[cold]
-fn rounding_ns(a: i64, b: i64) -> u64 {
-    let step_ns = |place: i64| {
-        let milliseconds = (place.unsigned_abs() as f64 / 1e6) as f32;
-        f64::from(milliseconds.next_up() - milliseconds) * 1e6
-    };
-    (step_ns(a) + step_ns(b)).ceil() as u64
-}
-
-/// Adds the union of spans, which are in the order of their starts, as parts.
-fn add_parts<'a>(
-    parts: &mut Vec<Part>,
-    spans: impl Iterator<Item = &'a Launch>,
-) -> std::ops::Range<usize> {
-    let from = parts.len();
-    for span in spans {
-        match parts[from..].last_mut() {
-            Some(last) if span.start_ns <= last.end_ns => {
-                last.end_ns = last.end_ns.max(span.end_ns);
-            }
-            last => {
-                let before_ns = last.map_or(0, |last| {
-                    last.before_ns + last.end_ns.abs_diff(last.start_ns)
-                });
-                parts.push(Part {
-                    start_ns: span.start_ns,
-                    end_ns: span.end_ns,
-                    before_ns,
-                });
-            }
-        }
-    }
-    from..parts.len()
-}
-
-/// How launches cover a lane's time, taken in the order of their starts.
-struct Cover<'a> {
-    parts: &'a [Part],
-    /// Up to where launches reach, as time of the lane.
-    reach_ns: u64,
-    has_launch: bool,
-    sum_ns: u64,
-    outside_ns: u64,
-    lead_ns: u64,
-    waited_ns: u64,
-    waits: u64,
-}
-
-impl<'a> Cover<'a> {
-    fn new(parts: &'a [Part]) -> Self {
-        Self {
-            parts,
-            reach_ns: 0,
-            has_launch: false,
-            sum_ns: 0,
-            outside_ns: 0,
-            lead_ns: 0,
-            waited_ns: 0,
-            waits: 0,
-        }
-    }
-
-    /// The lane's time until `at_ns`.
-    #[inline]
-    fn time_until(&self, at_ns: i64) -> u64 {
-        let part = match self.parts {
-            [] => return 0,
-            [part] => part,
-            // The last one that began, or the first.
-            parts => {
-                let begun = parts.partition_point(|part| part.start_ns <= at_ns);
-                &parts[begun.saturating_sub(1)]
-            }
-        };
-        let at_ns = at_ns.clamp(part.start_ns, part.end_ns);
-        part.before_ns + at_ns.abs_diff(part.start_ns)
-    }
-
-    /// Covers what of the launch is in the lane's time; how long the lane had
-    /// waited for it.
-    #[inline]
-    fn take(&mut self, launch: &Launch) -> u64 {
-        let start = self.time_until(launch.start_ns);
-        let end = self.time_until(launch.end_ns);
-        let (whole_ns, inside_ns) = (launch.end_ns.abs_diff(launch.start_ns), end - start);
-        self.outside_ns = self.outside_ns.saturating_add(whole_ns - inside_ns);
-        if inside_ns == 0 && (whole_ns > 0 || !self.has_moment(launch.start_ns)) {
-            return 0;
-        }
-        self.sum_ns = self.sum_ns.saturating_add(inside_ns);
-        let mut waited_ns = 0;
-        if !std::mem::replace(&mut self.has_launch, true) {
-            self.lead_ns = start;
-        } else if start > self.reach_ns {
-            waited_ns = start - self.reach_ns;
-            self.waited_ns += waited_ns;
-            self.waits += 1;
-        }
-        self.reach_ns = self.reach_ns.max(end);
-        waited_ns
-    }
-
-    fn has_moment(&self, at_ns: i64) -> bool {
-        let has = |part: &Part| (part.start_ns..=part.end_ns).contains(&at_ns);
-        self.parts.iter().any(has)
-    }
-
-    fn figures(&self) -> LaneFigures {
-        let time_ns = self.time_until(i64::MAX);
-        // All of the time is lead where nothing was launched.
-        let (lead_ns, tail_ns) = if self.has_launch {
-            (self.lead_ns, time_ns - self.reach_ns)
+        let (has_lanes, are_apart) = look(lanes, launches);
+        if are_apart || are_in_order(launches, ends) {
+            let mut settler = Settler::new(launches, ends);
+            let launches = launches.iter().map(|span| settler.settle(span));
+            cover(&mut covers, has_lanes, launches, &mut each)
         } else {
-            (time_ns, 0)
-        };
-        let busy_ns = time_ns - lead_ns - self.waited_ns - tail_ns;
-        LaneFigures {
-            steps: u64::from(!self.parts.is_empty()),
-            time_ns,
-            busy_ns,
-            lead_ns,
-            waited_ns: self.waited_ns,
-            tail_ns,
-            overlap_ns: self.sum_ns - busy_ns,
-            outside_ns: self.outside_ns,
-            waits: self.waits,
+            settle(launches, ends, settled);
+            cover(&mut covers, has_lanes, settled.iter().copied(), &mut each)
         }
     }
 }

@@ -122,8 +122,8 @@ pub(super) struct LaneOfStep {
 /// A kernel's part of a step, or of it so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RowOfStep {
-    pub(super) entry: u8,
     pub(super) lane: u8,
+    pub(super) entry: u8,
     pub(super) row: u16,
     pub(super) launches: u32,
     pub(super) ns: u64,

@@ -2,12 +2,15 @@
 //! One harvest: what its passes land is counted, and goes to the steps that wait
 //! for it.
 
-use super::{Fold, GIVEN_UP, lane_of};
+use super::{Fold, GIVEN_UP};
 use crate::kernel::instruments::KernelInstruments;
 use crate::kernel::landing::Landing;
+use crate::kernel::ops::EventOps;
+use crate::kernel::pass::Finds;
+use crate::kernel::ring::SpanRing;
 use crate::kernel::span::{Harvested, Landed, SpanKey, SpanTag, StepId};
 use crate::kernel::steps::{Standing, StepTable};
-use crate::kernel::timeline::NO_ROW;
+use crate::kernel::timeline::{Interval, NO_ROW};
 use crate::sync::relaxed::{lock, try_lock};
 
 /// One harvest: what its passes land goes through here.
@@ -41,14 +44,30 @@ impl Fold {
     }
 }
 
+impl Finds for &mut Folding<'_> {
+    #[inline(always)]
+    fn launch(&mut self, func: u64, span: Landed) {
+        Folding::launch(self, func, span);
+    }
+    #[inline(never)]
+    fn other(&mut self, span: Harvested) {
+        self.take(span);
+    }
+}
+
 impl Folding<'_> {
+    /// Lands what is done of a ring of this recorder, as
+    /// [`SpanRing::harvest_with`] does; how many spans that were.
+    pub fn pass<E: EventOps>(&mut self, ring: &SpanRing<E>) -> usize {
+        ring.harvest_for(self)
+    }
+
     /// Takes in what a pass found.
-    #[inline]
     pub fn take(&mut self, span: Harvested) {
         match span {
             Harvested::Landed(landed) => match landed.key {
-                SpanKey::Kernel(func) => self.launch(func, &landed),
-                SpanKey::Lane(lane) => self.lane(lane, &landed),
+                SpanKey::Kernel(func) => self.launch(func, landed),
+                SpanKey::Lane(lane) => self.lane(lane, landed),
             },
             Harvested::Failed(tag) => {
                 self.landing.count(&span, |_| ());
@@ -58,8 +77,8 @@ impl Folding<'_> {
         }
     }
 
-    #[inline]
-    fn launch(&mut self, func: u64, span: &Landed) {
+    #[inline(always)]
+    fn launch(&mut self, func: u64, span: Landed) {
         let Self {
             fold,
             table,
@@ -67,29 +86,36 @@ impl Folding<'_> {
             ..
         } = self;
         // The step first: launches are added to a step that is known.
-        let entry = match span.flags.track() {
-            None => None,
-            Some(track) => fold.count(table, track),
-        };
-        let row = landing.launch(func, span, |launches| fold.add_row(&launches));
-        if let Some(entry) = entry {
-            let row = row.map_or(NO_ROW, |row| row as u16);
-            fold.place(entry, span, row, lane_of(span.flags.lane()), false);
+        let is_in_run = fold.spans.is_in_run(span.flags) || fold.begin_run(table, span.flags);
+        let row = landing.launch(func, span.flags, span.ns, |launches| {
+            fold.add_row(&launches);
+        });
+        if is_in_run {
+            fold.spans.push(span.start_ns, span.ns, span.stream, row);
         }
     }
 
-    fn lane(&mut self, lane: usize, span: &Landed) {
-        self.into.count_lane(lane, span);
+    #[inline(never)]
+    fn lane(&mut self, lane: usize, span: Landed) {
+        self.into.count_lane(lane, &span);
         let tag = span.tag();
         let fold = &mut *self.fold;
         if let StepId::Track(track) = tag.step
             && let Some(entry) = fold.count(self.table, track)
         {
-            let step = &mut fold.steps[usize::from(entry)];
-            if let Some(sums) = step.lanes.get_mut(lane) {
+            // One of a lane that has no name is nobody's time.
+            if let Some(sums) = fold.of_lanes[entry].get_mut(lane) {
                 sums.spans += 1;
                 sums.ns = sums.ns.saturating_add(span.ns);
-                fold.place(entry, span, NO_ROW, lane as u8, true);
+                let own = Interval {
+                    start_ns: 0,
+                    ns: span.ns,
+                    stream: span.stream,
+                    row: NO_ROW,
+                    lane: lane as u8,
+                    entry: entry as u8,
+                };
+                fold.spans.push_lane(span.start_ns, own);
             }
             return;
         }
@@ -114,7 +140,7 @@ impl Folding<'_> {
         if let StepId::Track(track) = tag.step
             && let Some(entry) = self.fold.count(self.table, track)
         {
-            self.fold.steps[usize::from(entry)].is_lost = true;
+            self.fold.spans.step(entry).is_lost = true;
         }
     }
 

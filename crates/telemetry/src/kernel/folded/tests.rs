@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What rows tell of their launches.
 
-use super::{Before, Folded, RowFigures};
+use super::{Before, BusyGap, Folded, RowFigures};
 use crate::kernel::ENOUGH_STEPS;
 use crate::kernel::timeline::NO_ROW;
 
@@ -14,7 +14,7 @@ const NONE: Before = Before {
 
 fn added(launch: Before, floor_ns: Option<u64>) -> RowFigures {
     let mut folded = Box::new(Folded::new());
-    folded.add_launch(&launch, floor_ns);
+    folded.add_launch(&launch, BusyGap::of(floor_ns));
     folded.rows[3]
 }
 
@@ -72,7 +72,7 @@ fn a_launch_that_its_lane_waited_for_says_so_whatever_is_known_of_its_stream() {
         ..launch
     };
     let mut folded = Box::new(Folded::new());
-    folded.add_launch(&nameless, None);
+    folded.add_launch(&nameless, BusyGap::of(None));
     assert!(folded.rows.iter().all(|row| *row == RowFigures::default()));
 }
 

@@ -6,19 +6,44 @@ mod sets;
 mod settle;
 mod walk;
 
-use super::{Before, Figures, Interval, LaneFigures, NO_LANE, Scratch};
+use super::{Before, Figures, LaneFigures, NO_LANE, Scratch};
 use crate::kernel::LANES;
 use proptest::prelude::*;
 
+/// A span of a lane, or a launch.
+#[derive(Clone, Copy, Debug)]
+struct Interval {
+    start_ns: i64,
+    ns: u64,
+    stream: u64,
+    row: u16,
+    lane: u8,
+    is_lane: bool,
+}
+
+impl Interval {
+    fn placed(&self) -> super::Interval {
+        super::Interval {
+            start_ns: self.start_ns,
+            ns: self.ns,
+            stream: self.stream,
+            row: self.row,
+            lane: self.lane,
+            entry: 0,
+        }
+    }
+}
+
 fn figures(spans: &[Interval]) -> (Figures, Vec<Before>) {
     let mut scratch = Scratch::default();
-    let mut launches = Vec::new();
     // What a step before left is forgotten.
-    scratch.add(lane(0, 1, -50, 1_000));
-    scratch.clear();
-    spans.iter().for_each(|span| scratch.add(*span));
-    let figures = scratch.figures(|launch| launches.push(launch));
-    (figures, launches)
+    let (before, mut told) = (lane(0, 1, -50, 1_000).placed(), Vec::new());
+    scratch.figures(&mut [before], &mut [before], |_| ());
+    let (lanes, launches): (Vec<_>, Vec<_>) = spans.iter().partition(|span| span.is_lane);
+    let placed = |spans: Vec<Interval>| spans.iter().map(Interval::placed).collect();
+    let (mut lanes, mut launches): (Vec<_>, Vec<_>) = (placed(lanes), placed(launches));
+    let figures = scratch.figures(&mut lanes, &mut launches, |launch| told.push(launch));
+    (figures, told)
 }
 
 fn lane(lane: u8, stream: u64, start_ns: i64, ns: u64) -> Interval {
@@ -29,7 +54,6 @@ fn lane(lane: u8, stream: u64, start_ns: i64, ns: u64) -> Interval {
         row: super::NO_ROW,
         lane,
         is_lane: true,
-        entry: 0,
     }
 }
 

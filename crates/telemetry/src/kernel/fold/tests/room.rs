@@ -95,5 +95,5 @@ fn steps_with_more_rows_than_there_is_room_for_are_incomplete() {
     assert_eq!(kernels.len(), KERNEL_TABLE_SLOTS);
     let each = 2 * LANES.len() as u64 * u64::from(steps);
     assert!(kernels.iter().all(|row| row.total_ns == each), "raw sums");
-    assert_eq!(rig.fold.rows.len() + rig.fold.intervals.len(), 0);
+    assert_eq!(rig.fold.rows.len() + rig.fold.spans.launches(), 0);
 }

@@ -2,8 +2,8 @@
 //! Where spans begin once rounding is taken out, said again: span by span, and
 //! without a list of streams.
 
+use super::Interval;
 use super::{figures, lane, launch};
-use crate::kernel::timeline::Interval;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settled {
