@@ -16,7 +16,7 @@
 //!    read more for a gap and one for a place; two calls for each stream that
 //!    waits; two exchanges for each ring that is polled; one question before each
 //!    record. For an armed step one record more, and a question for its anchor
-//!    ([`follow`](crate::follow)). When it is
+//!    (`follow`). When it is
 //!    installed, two records to a pair of one ring, each pair asked for once,
 //!    and one pass over them.
 //!    Where a record is answered 400, one question for the context's number.

@@ -58,9 +58,7 @@ fn bad_traces() {
 
 #[test]
 fn more_devices_than_there_can_be() {
-    if common::simulator().is_none() {
-        return;
-    }
+    common::needs_simulator();
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("devices.json");
     let devices: Vec<String> = (0..70)

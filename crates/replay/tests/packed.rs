@@ -223,9 +223,7 @@ fn piped(path: &str, bytes: &[u8]) -> (Option<i32>, String, String) {
 /// text from a pipe whose length reads 0.
 #[test]
 fn a_pipe_has_no_length() {
-    if common::simulator().is_none() {
-        return;
-    }
+    common::needs_simulator();
     let filler = r#"{"ph":"X","cat":"cpu_op","name":"aten::mm","ts":1,"dur":1},"#.repeat(600_000);
     let text = String::from_utf8(SMALL.to_vec()).expect("UTF-8");
     let text = text.replacen(

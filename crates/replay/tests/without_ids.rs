@@ -81,14 +81,14 @@ fn step_name(step: u32) -> String {
 /// Four steps of 10 ns on the host; the works with an id are launched in theirs,
 /// and named by their place in the list.
 fn trace(works: &[(u32, bool, i64, u64)]) -> Trace {
-    let mut trace = Trace::default();
-    trace.streams = vec![
-        Stream {
-            device: 0,
-            stream: 0,
-        };
-        works.len()
-    ];
+    let stream = Stream {
+        device: 0,
+        stream: 0,
+    };
+    let mut trace = Trace {
+        streams: vec![stream; works.len()],
+        ..Trace::default()
+    };
     for step in 0..4 {
         trace.annotations.push(Annotation {
             start_ns: i64::from(step) * 10,

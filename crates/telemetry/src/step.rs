@@ -57,7 +57,7 @@ impl Step {
         }
     }
 
-    /// Whether all of its launches are timed.
+    /// Whether all of its launches are timed, and laid out in time.
     #[must_use]
     #[inline]
     pub const fn is_armed(self) -> bool {

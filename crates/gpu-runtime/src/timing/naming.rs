@@ -56,7 +56,7 @@ impl Recorder {
     }
 
     /// The graph of that name, for
-    /// [`LaneGuard::graph`](super::LaneGuard::graph). The same name gives the
+    /// [`LaneGuard::launch`](super::LaneGuard::launch). The same name gives the
     /// same graph. It takes a lock and may allocate: keep what it returns
     /// beside the graph, and call it when that is made, not when it is launched.
     #[must_use]

@@ -48,7 +48,7 @@ pub(super) const ALL: &[Mistake] = &[
     },
     Mistake {
         name: "describe after open",
-        model: "recorders::a_span_may_end_on_another_thread",
+        model: "tokens::a_reclaim_never_takes_a_span_whose_end_is_being_recorded",
         edits: &[
             (RING, "take", "claimed.describe(packed, losses);", ""),
             (
@@ -134,7 +134,7 @@ pub(super) const ALL: &[Mistake] = &[
     },
     Mistake {
         name: "cancel of a span that is being ended",
-        model: "tokens::a_cancel_and_an_end_of_one_span",
+        model: "tokens::a_cancel_tells_what_its_span_was",
         edits: &[(
             RING,
             "cancel",
