@@ -98,7 +98,8 @@ impl Entry {
                 (&[ASK], spans + named),
                 (&[CURRENT], spans + named),
                 (&[RECORD], spans + facts.anchors.records),
-                (&[CONTEXT_ID], spans),
+                // One look after each record that was answered 400.
+                (&[CONTEXT_ID], spans + facts.anchors.records),
                 (&[MODE], named * (2 + retry)),
                 (&[NAME], named),
             ]

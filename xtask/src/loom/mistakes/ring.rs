@@ -101,7 +101,7 @@ pub(super) const ALL: &[Mistake] = &[
         model: "harvesters::two_harvesters_of_spans_at_rest",
         edits: &[(
             PASS,
-            "harvest_with",
+            "harvest_for",
             "let Some(mut guard) = try_lock(&self.pass)",
             "let own = crate::sync::Mutex::new(Pass::new(self.slots.len(), true));
             let Some(mut guard) = try_lock(&own)",
