@@ -249,10 +249,13 @@ pub(crate) fn broken(entry: Entry, calls: &[Call], facts: &Facts) -> Vec<String>
             broken.push(format!("{} met a capture: {}", call.name, call.status));
         }
         let asked = at.checked_sub(1).and_then(|before| calls.get(before));
-        // A start's may be the one before its step's anchor.
-        let before_anchor = asked
-            .filter(|asked| facts.anchors.records > 0 && self::is_record(asked))
-            .and_then(|_| calls.get(at.checked_sub(2)?));
+        // A start's may be the one before its step's anchor, whose record may be
+        // followed by a look at the context.
+        let of_anchor = |call: &Call| self::is_record(call) || call.name == CONTEXT_ID;
+        let before_anchor = calls[..at]
+            .iter()
+            .rev()
+            .find(|call| facts.anchors.records > 0 && !of_anchor(call));
         let was_asked = [asked, before_anchor].into_iter().flatten().any(|asked| {
             asked.name == ASK && asked.stream == call.stream && asked.status == Status::SUCCESS
         });
