@@ -98,7 +98,6 @@ impl Entry {
                 (&[ASK], spans + named),
                 (&[CURRENT], spans + named),
                 (&[RECORD], spans + facts.anchors.records),
-                // One look after each record that was answered 400.
                 (&[CONTEXT_ID], spans + facts.anchors.records),
                 (&[MODE], named * (2 + retry)),
                 (&[NAME], named),
@@ -248,14 +247,14 @@ pub(crate) fn broken(entry: Entry, calls: &[Call], facts: &Facts) -> Vec<String>
         if (polls || is_record) && of_capture(call.status) && !injected {
             broken.push(format!("{} met a capture: {}", call.name, call.status));
         }
-        let asked = at.checked_sub(1).and_then(|before| calls.get(before));
-        // A start's may be the one before its step's anchor, whose record may be
-        // followed by a look at the context.
-        let of_anchor = |call: &Call| self::is_record(call) || call.name == CONTEXT_ID;
-        let before_anchor = calls[..at]
-            .iter()
-            .rev()
-            .find(|call| facts.anchors.records > 0 && !of_anchor(call));
+        let previous = at.checked_sub(1).and_then(|before| calls.get(before));
+        let others = |call: &&Call| call.name != CONTEXT_ID;
+        let mut before = calls[..at].iter().rev().filter(others);
+        let asked = before.next();
+        // A start's may be the one before its step's anchor.
+        let before_anchor = asked
+            .filter(|asked| facts.anchors.records > 0 && self::is_record(asked))
+            .and_then(|_| before.next());
         let was_asked = [asked, before_anchor].into_iter().flatten().any(|asked| {
             asked.name == ASK && asked.stream == call.stream && asked.status == Status::SUCCESS
         });
@@ -272,7 +271,7 @@ pub(crate) fn broken(entry: Entry, calls: &[Call], facts: &Facts) -> Vec<String>
         let is_unknown =
             |call: &Call| call.name == RECORD && call.status == Status::ERROR_INVALID_HANDLE;
         let is_begin_or_end = !matches!(entry, Entry::Install | Entry::Leave);
-        if is_begin_or_end && call.name == CONTEXT_ID && !asked.is_some_and(is_unknown) {
+        if is_begin_or_end && call.name == CONTEXT_ID && !previous.is_some_and(is_unknown) {
             broken.push(format!(
                 "{CONTEXT_ID} without a record that was answered 400"
             ));
