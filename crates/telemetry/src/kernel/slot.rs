@@ -10,7 +10,7 @@
 //! | state | the event pair and the fields belong to | held as |
 //! |---|---|---|
 //! | `Free` | nobody; the next recorder to claim the slot | |
-//! | `Landed` | the same; the pair still holds the last span's times | |
+//! | `Landed` | the same; the pair still holds the last span's times, if there was one | |
 //! | `Starting` | the recorder that claimed it, until it records the start | [`Claimed`] |
 //! | `Open` | whoever moves it on: `end`, `cancel` or the reclaimer | |
 //! | `Ending` | the caller of `end`, until it records the end; `cancel` and the reclaimer, on their way to `Free` | [`Ending`] |
@@ -143,7 +143,8 @@ impl Slot {
         #[inline]
         pub(super) const fn new() -> Self {
             Self {
-                word: AtomicU64::new(State::Free as u64),
+                // As a claim takes it to be: the first lap costs what others do.
+                word: AtomicU64::new(State::Landed as u64),
                 value: AtomicU64::new(0),
                 flags: AtomicU64::new(0),
                 losses: AtomicU64::new(0),
