@@ -355,7 +355,11 @@ fn a_refused_first_launch_makes_its_step_incomplete() {
     let step = recorder.step();
     let lane = step.lane(LANE_DECODE, stream(app.stream));
     app.begin_capture(other, super::rig::THREAD_LOCAL);
-    assert!(!lane.launch_guard_on(loaded(app.spin), stream(other)).is_timed());
+    assert!(
+        !lane
+            .launch_guard_on(loaded(app.spin), stream(other))
+            .is_timed()
+    );
     assert!(app.end_capture(other).is_success());
     drop(lane);
     drop(step);
