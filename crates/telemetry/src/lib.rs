@@ -28,11 +28,14 @@ mod floor;
 mod host;
 pub mod instrument;
 pub mod kernel;
+#[doc(hidden)]
+pub mod runtime;
 pub mod snapshot;
 mod sync;
 
 mod level;
 mod sampling;
+mod series;
 mod step;
 mod telemetry;
 

@@ -32,13 +32,6 @@ impl Step {
         Self { number, rest: 0 }
     }
 
-    /// An armed step that the caller numbers; tracks grow by one from armed step
-    /// to armed step.
-    #[must_use]
-    pub const fn armed(number: u64, track: u32) -> Self {
-        Self::followed(number, true, track)
-    }
-
     pub(crate) const fn followed(number: u64, is_armed: bool, track: u32) -> Self {
         Self {
             number,
@@ -63,9 +56,20 @@ impl Step {
     pub const fn is_armed(self) -> bool {
         self.rest & ARMED != 0
     }
+}
+
+/// For [`runtime`](crate::runtime).
+#[doc(hidden)]
+impl Step {
+    /// An armed step that the caller numbers; tracks grow by one from armed step
+    /// to armed step.
+    #[must_use]
+    pub const fn armed(number: u64, track: u32) -> Self {
+        Self::followed(number, true, track)
+    }
 
     /// Its track, where its spans are put together; see
-    /// [`StepTable`](crate::kernel::StepTable).
+    /// [`StepTable`](crate::runtime::StepTable).
     #[must_use]
     #[inline]
     pub const fn track(self) -> Option<u32> {

@@ -3,14 +3,13 @@
 //! one relaxed read-modify-write each, no lock, no allocation, `const`, fixed
 //! size.
 
-mod buckets;
+pub(crate) mod buckets;
 mod histogram;
-mod packed;
+pub(crate) mod packed;
 mod wider;
 
-pub use buckets::{BUCKETS, SCHEMA, bucket_index, bucket_upper_ns};
+pub use buckets::SCHEMA;
 pub use histogram::{Bucket, HistogramSnapshot, NanosHistogram};
-pub use packed::PackedCells;
 pub(crate) use packed::{ADD_MOST, TOO_LONG_NS};
 pub use wider::{CLASSIC_BOUNDS, NativeBuckets, ZERO_THRESHOLD};
 

@@ -88,9 +88,8 @@ impl HistogramSnapshot {
 #[cfg(all(test, not(metrale_loom)))]
 mod tests {
     use super::{CLASSIC_BOUNDS, ZERO_THRESHOLD};
-    use crate::instrument::{
-        BUCKETS, Bucket, HistogramSnapshot, NanosHistogram, SCHEMA, bucket_upper_ns,
-    };
+    use crate::instrument::{Bucket, HistogramSnapshot, NanosHistogram, SCHEMA};
+    use crate::runtime::{BUCKETS, bucket_upper_ns};
     use num_bigint::BigUint;
     use proptest::prelude::*;
 

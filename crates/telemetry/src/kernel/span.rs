@@ -34,7 +34,7 @@ pub enum StepId {
     Unknown,
     /// The step's number, under 2^56 - 1.
     Number(u64),
-    /// The track of a step that a [`StepTable`](super::StepTable) follows.
+    /// The track of a step that a [`StepTable`](crate::runtime::StepTable) follows.
     Track(u32),
 }
 
