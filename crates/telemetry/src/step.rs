@@ -6,6 +6,17 @@ use std::fmt;
 
 /// A serving step, as [`Telemetry::step_begin`](crate::Telemetry::step_begin) numbered it. Two words, so that
 /// guards that are not measured cost little.
+///
+/// ```
+/// use metrale_telemetry::{Telemetry, TelemetryConfig};
+///
+/// let telemetry = Telemetry::new();
+/// telemetry.configure(TelemetryConfig { every: 1, ..TelemetryConfig::DEFAULT })?;
+/// let step = telemetry.step_begin();
+/// assert!(step.is_armed());
+/// assert_eq!(step.number(), Some(0));
+/// # Ok::<(), metrale_telemetry::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     /// [`NO_NUMBER`]: it has none.

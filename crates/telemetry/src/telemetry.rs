@@ -16,6 +16,13 @@ use crate::sync::relaxed::{AtomicU8, AtomicU64};
 use crate::sync::{Ordering, const_fn};
 
 /// Telemetry of one device. `const`, so that it can be a static.
+///
+/// ```
+/// use metrale_telemetry::Telemetry;
+///
+/// static FIRST_GPU: Telemetry = Telemetry::new();
+/// assert_eq!(FIRST_GPU.steps(), 0);
+/// ```
 #[derive(Debug)]
 pub struct Telemetry {
     level: AtomicU8,
@@ -227,6 +234,14 @@ impl Default for Telemetry {
 }
 
 /// The telemetry of a process that serves on one device.
+///
+/// ```
+/// use metrale_telemetry::{Level, global};
+///
+/// global().set_level(Level::Basic);
+/// let step = global().step_begin();
+/// assert_eq!(step.number(), Some(0));
+/// ```
 #[cfg(not(metrale_loom))]
 #[must_use]
 pub fn global() -> &'static Telemetry {

@@ -17,6 +17,14 @@ use crate::sync::Ordering;
 use crate::sync::relaxed::AtomicU64;
 
 /// A count of events since the process started. It wraps at 2^64.
+///
+/// ```
+/// use metrale_telemetry::instrument::Counter;
+///
+/// static DROPPED: Counter = Counter::new();
+/// DROPPED.add(2);
+/// assert_eq!(DROPPED.get(), 2);
+/// ```
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
