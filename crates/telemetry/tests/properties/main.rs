@@ -5,7 +5,11 @@
 #![cfg(not(metrale_loom))]
 
 mod instruments;
+mod losses;
+mod merge;
 mod order;
 mod plain;
 mod ring;
+#[path = "../served/mod.rs"]
+mod served;
 mod source;
