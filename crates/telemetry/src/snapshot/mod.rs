@@ -12,7 +12,7 @@ mod merge;
 mod take;
 
 pub use merge::MergeError;
-pub use take::{KernelName, Source};
+pub use take::{KernelName, OtherGpu, Source};
 
 pub(crate) use take::Sources;
 
@@ -40,9 +40,12 @@ pub struct Snapshot {
     pub version: u32,
     /// How many snapshots are merged in this one; 1 where it was taken.
     pub sources: u64,
-    /// What tells it apart from others: `gpu`, and what a user adds. Labels on
-    /// which merged ones differ are left out.
+    /// What tells it apart from others: `gpu` once there was a recorder, and
+    /// what a user adds. Labels on which merged ones differ are left out.
     pub labels: BTreeMap<String, String>,
+    /// When the first recorder was made, nanoseconds since 1970; null before
+    /// that. Of merged ones the latest: it moves when any of them starts anew.
+    pub start_unix_ns: Option<u64>,
     /// What is measured and how often; null where merged ones differ.
     pub config: Option<TelemetryConfig>,
     /// Steps that began.

@@ -5,6 +5,7 @@ use super::{
     HostSnapshot, KernelLane, KernelSnapshot, LaneSnapshot, RecorderSnapshot, RowKind,
     SNAPSHOT_VERSION, Snapshot,
 };
+use crate::clock::unix_ns;
 use crate::kernel::{FoldedCopy, KernelEstimate, LANES};
 use crate::sync::{Mutex, const_fn, lock};
 use crate::telemetry::Telemetry;
@@ -45,12 +46,49 @@ struct Last {
 
 /// The recorders that ever measured. The lock is for reading and for making
 /// and closing recorders: no serving thread takes it.
-pub(crate) struct Sources(Mutex<Vec<Known>>);
+pub(crate) struct Sources(Mutex<List>);
+
+struct List {
+    /// Set once, so that no label and no start time of a snapshot changes.
+    first: Option<First>,
+    known: Vec<Known>,
+}
+
+/// What the first recorder settled.
+struct First {
+    gpu: String,
+    start_unix_ns: Option<u64>,
+}
+
+/// A recorder that is not on the GPU of the telemetry's first one. `unknown` is
+/// the same as `unknown` only.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "this telemetry measures GPU {ours:?}, and the recorder is on {theirs:?}: give each GPU a `Telemetry` of its own"
+)]
+pub struct OtherGpu {
+    /// The GPU of the telemetry.
+    pub ours: String,
+    /// The GPU of the recorder.
+    pub theirs: String,
+}
+
+impl List {
+    fn admits(&self, gpu: &str) -> Result<(), OtherGpu> {
+        match &self.first {
+            Some(first) if first.gpu != gpu => Err(OtherGpu {
+                ours: first.gpu.clone(),
+                theirs: gpu.to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
 
 impl Sources {
     const_fn! {
         pub(crate) const fn new() -> Self {
-            Self(Mutex::new(Vec::new()))
+            Self(Mutex::new(List { first: None, known: Vec::new() }))
         }
     }
 }
@@ -58,15 +96,37 @@ impl Sources {
 impl fmt::Debug for Sources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Sources")
-            .field(&lock(&self.0).len())
+            .field(&lock(&self.0).known.len())
             .finish()
     }
 }
 
 impl Telemetry {
-    /// Takes in what a recorder knows, for snapshots.
-    pub fn attach(&self, source: Weak<dyn Source>) {
-        lock(&self.sources.0).push(Known::Alive(source));
+    /// Takes in what a recorder knows, for snapshots. The first one settles
+    /// which GPU this telemetry measures. A source that is gone is none.
+    ///
+    /// # Errors
+    /// [`OtherGpu`]; nothing is taken in.
+    pub fn attach(&self, source: Weak<dyn Source>) -> Result<(), OtherGpu> {
+        let Some(gpu) = source.upgrade().map(|source| source.recorder().gpu) else {
+            return Ok(());
+        };
+        let mut list = lock(&self.sources.0);
+        list.admits(&gpu)?;
+        list.first.get_or_insert_with(|| First {
+            gpu,
+            start_unix_ns: unix_ns(),
+        });
+        list.known.push(Known::Alive(source));
+        Ok(())
+    }
+
+    /// Whether a recorder of that GPU can be attached now.
+    ///
+    /// # Errors
+    /// [`OtherGpu`].
+    pub fn admits(&self, gpu: &str) -> Result<(), OtherGpu> {
+        lock(&self.sources.0).admits(gpu)
     }
 
     /// Keeps what a recorder knew, because it is closed; `source` is the one
@@ -82,7 +142,7 @@ impl Telemetry {
             Known::Alive(weak) => std::ptr::addr_eq(weak.as_ptr(), Arc::as_ptr(source)),
             Known::Over(_) => false,
         };
-        if let Some(known) = lock(&self.sources.0).iter_mut().find(is_it) {
+        if let Some(known) = lock(&self.sources.0).known.iter_mut().find(is_it) {
             *known = Known::Over(Box::new(last));
         }
     }
@@ -96,8 +156,11 @@ impl Telemetry {
         let estimates = folded.kernel_estimates(config.sampling, config.every);
         let exposed = self.exposed.read(instruments);
         let sources = lock(&self.sources.0);
-        let recorders: Vec<_> = sources.iter().filter_map(Known::recorder).collect();
-        let name = |func| sources.iter().find_map(|known| known.name(func));
+        let first = sources.first.as_ref();
+        let gpu = first.map(|first| ("gpu".to_owned(), first.gpu.clone()));
+        let start_unix_ns = first.and_then(|first| first.start_unix_ns);
+        let recorders: Vec<_> = sources.known.iter().filter_map(Known::recorder).collect();
+        let name = |func| sources.known.iter().find_map(|known| known.name(func));
         let mut kernels: BTreeMap<(Option<Arc<str>>, RowKind), KernelSnapshot> = BTreeMap::new();
         for row in exposed.kernels {
             let named = name(row.func);
@@ -124,7 +187,8 @@ impl Telemetry {
         let mut snapshot = Snapshot {
             version: SNAPSHOT_VERSION,
             sources: 1,
-            labels: labels(&recorders),
+            labels: gpu.into_iter().collect(),
+            start_unix_ns,
             config: Some(config),
             steps: self.steps(),
             armed_steps: self.armed_steps(),
@@ -179,16 +243,6 @@ impl Known {
             Known::Alive(source) => source.upgrade()?.name(func),
             Known::Over(last) => last.names.get(&func).cloned(),
         }
-    }
-}
-
-/// The GPU, where all recorders share it.
-fn labels(recorders: &[RecorderSnapshot]) -> BTreeMap<String, String> {
-    let mut gpus: Vec<&str> = recorders.iter().map(|it| it.gpu.as_str()).collect();
-    gpus.dedup();
-    match gpus[..] {
-        [gpu] => BTreeMap::from([("gpu".to_owned(), gpu.to_owned())]),
-        _ => BTreeMap::new(),
     }
 }
 
