@@ -75,9 +75,9 @@ impl Tally {
     /// Takes in an attempt that came to no span.
     pub fn not_begun(&self, why: NotBegun) {
         match why {
-            NotBegun::Refused => panic!("no model's stream refuses a span"),
             NotBegun::Dropped => &self.dropped,
             NotBegun::Failed => &self.failed,
+            why => panic!("no model's stream answers: {why}"),
         }
         .fetch_add(1, Ordering::Relaxed);
     }

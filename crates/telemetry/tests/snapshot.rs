@@ -8,9 +8,9 @@ mod served;
 use metrale_telemetry::kernel::{
     Incomplete, LANE_ADMIT, LANE_DECODE, Ledger, SpanKey, SpanPoll, StandardError,
 };
+use metrale_telemetry::runtime::{KernelName, RecorderSource};
 use metrale_telemetry::snapshot::{
-    KernelName, MergeError, OldestSpanSnapshot, OtherGpu, RecorderSnapshot, RowKind,
-    SNAPSHOT_VERSION, Source,
+    MergeError, OldestSpanSnapshot, OtherGpu, RecorderSnapshot, RowKind, SNAPSHOT_VERSION,
 };
 use metrale_telemetry::{Floor, Sampling, Snapshot, Step, Telemetry, TelemetryConfig};
 use served::Served;
@@ -22,7 +22,7 @@ struct Recorder {
     landed: u64,
 }
 
-impl Source for Recorder {
+impl RecorderSource for Recorder {
     fn recorder(&self) -> RecorderSnapshot {
         let mut oldest = OldestSpanSnapshot::default();
         oldest.ring = "lanes".to_owned();
@@ -55,12 +55,12 @@ impl Source for Recorder {
     }
 }
 
-fn source(gpu: &'static str, landed: u64) -> Arc<dyn Source> {
+fn source(gpu: &'static str, landed: u64) -> Arc<dyn RecorderSource> {
     Arc::new(Recorder { gpu, landed })
 }
 
-fn attach(telemetry: &Telemetry, source: &Arc<dyn Source>) {
-    let weak: Weak<dyn Source> = Arc::downgrade(source);
+fn attach(telemetry: &Telemetry, source: &Arc<dyn RecorderSource>) {
+    let weak: Weak<dyn RecorderSource> = Arc::downgrade(source);
     telemetry.attach(weak).expect("the same GPU");
 }
 

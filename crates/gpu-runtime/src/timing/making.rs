@@ -17,7 +17,7 @@ use super::shared::Shared;
 use super::{floor, gpu};
 use metrale_gpu_sys::cuda::{CUcontext, Driver, Status};
 use metrale_telemetry::kernel::SpanRing;
-use metrale_telemetry::snapshot::Source;
+use metrale_telemetry::runtime::RecorderSource;
 use metrale_telemetry::{Floor, Telemetry};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -128,7 +128,7 @@ impl Making {
             #[cfg(feature = "cudarc")]
             owner: self.owner,
         });
-        let source: Weak<dyn Source> = Arc::<Shared>::downgrade(&shared);
+        let source: Weak<dyn RecorderSource> = Arc::<Shared>::downgrade(&shared);
         let mut recorder = Recorder {
             shared,
             harvester: None,

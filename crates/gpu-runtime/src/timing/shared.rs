@@ -13,9 +13,9 @@ use super::names::Names;
 use super::verdict::{Verdict, verdict};
 use metrale_gpu_sys::cuda::Driver;
 use metrale_telemetry::kernel::{
-    EventOps, FOLLOWED_STEPS, Fold, LANES, NotBegun, NotEnded, SpanKey, SpanRing, SpanTag,
-    SpanToken, StepId,
+    EventOps, LANES, NotBegun, NotEnded, SpanKey, SpanRing, SpanTag, SpanToken, StepId,
 };
+use metrale_telemetry::runtime::{FOLLOWED_STEPS, Fold};
 use metrale_telemetry::{Level, Step, Telemetry};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 

@@ -14,6 +14,18 @@ const CELLS: usize = if cfg!(metrale_loom) { 1 } else { BUCKETS };
 
 /// Durations in whole nanoseconds, in buckets that end on 2^(k/32) seconds
 /// from 2^-22 s to 2^7 s. About 22 KiB.
+///
+/// ```
+/// use metrale_telemetry::instrument::NanosHistogram;
+///
+/// static STEP: NanosHistogram = NanosHistogram::new();
+/// for ms in [7, 8, 9] {
+///     STEP.observe(ms * 1_000_000);
+/// }
+/// let taken = STEP.snapshot();
+/// assert_eq!((taken.count(), taken.sum_ns()), (3, 24_000_000));
+/// assert_eq!(taken.quantile(0.5), Some(8_000_000));
+/// ```
 pub struct NanosHistogram {
     cells: PackedCells<CELLS>,
 }
@@ -81,6 +93,16 @@ impl fmt::Debug for NanosHistogram {
 }
 
 /// One bucket that holds something.
+///
+/// ```
+/// use metrale_telemetry::instrument::NanosHistogram;
+///
+/// let steps = NanosHistogram::new();
+/// steps.observe(1_000);
+/// let bucket = steps.snapshot().buckets[0];
+/// assert_eq!((bucket.count, bucket.sum_ns), (1, 1_000));
+/// assert!(bucket.upper_ns() >= Some(1_000));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bucket {
     /// Which bucket, from 0; see [`bucket_upper_ns`].
@@ -93,6 +115,17 @@ pub struct Bucket {
 
 /// What a histogram held at one moment. Snapshots of several histograms or
 /// processes merge without loss.
+///
+/// ```
+/// use metrale_telemetry::instrument::NanosHistogram;
+///
+/// let (here, there) = (NanosHistogram::new(), NanosHistogram::new());
+/// here.observe(1_000);
+/// there.observe(3_000);
+/// let mut both = here.snapshot();
+/// both.merge(&there.snapshot());
+/// assert_eq!((both.count(), both.sum_ns()), (2, 4_000));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistogramSnapshot {
     /// `false` only where a thread stayed suspended inside an observation for

@@ -17,6 +17,15 @@ pub const CLASSIC_BOUNDS: usize = 31;
 pub const ZERO_THRESHOLD: f64 = 1.0 / 4_194_304.0;
 
 /// A histogram in the buckets of a Prometheus native histogram.
+///
+/// ```
+/// use metrale_telemetry::instrument::NanosHistogram;
+///
+/// let steps = NanosHistogram::new();
+/// steps.observe(900_000_000);
+/// // Schema 0: bucket 0 holds what is above half a second, to a second.
+/// assert_eq!(steps.snapshot().native(0).buckets, [(0, 1)]);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NativeBuckets {
     /// The schema: bucket `i` ends at 2^(i / 2^schema) seconds, inclusive.
@@ -88,9 +97,8 @@ impl HistogramSnapshot {
 #[cfg(all(test, not(metrale_loom)))]
 mod tests {
     use super::{CLASSIC_BOUNDS, ZERO_THRESHOLD};
-    use crate::instrument::{
-        BUCKETS, Bucket, HistogramSnapshot, NanosHistogram, SCHEMA, bucket_upper_ns,
-    };
+    use crate::instrument::{Bucket, HistogramSnapshot, NanosHistogram, SCHEMA};
+    use crate::runtime::{BUCKETS, bucket_upper_ns};
     use num_bigint::BigUint;
     use proptest::prelude::*;
 

@@ -20,6 +20,14 @@ pub(super) const PLACES: usize = 2 * KERNEL_TABLE_SLOTS;
 
 /// GPU time by lane and by kernel. `const`, fixed size (about 310 KiB), no
 /// allocation but for reading.
+///
+/// ```
+/// use metrale_telemetry::kernel::{KernelInstruments, LANE_PREFILL, SpanKey};
+///
+/// static INSTRUMENTS: KernelInstruments = KernelInstruments::new();
+/// INSTRUMENTS.record(SpanKey::Lane(LANE_PREFILL), 7_000_000);
+/// assert_eq!(INSTRUMENTS.lane[LANE_PREFILL].count(), 1);
+/// ```
 pub struct KernelInstruments {
     /// GPU time of each lane's spans.
     pub lane: [NanosHistogram; 3],
@@ -45,6 +53,17 @@ pub struct KernelInstruments {
 }
 
 /// GPU time of one kernel.
+///
+/// ```
+/// use metrale_telemetry::kernel::{KernelInstruments, KernelTime, SpanKey};
+///
+/// let instruments = Box::new(KernelInstruments::new());
+/// for ns in [2_000, 3_000] {
+///     instruments.record(SpanKey::Kernel(0xf00d), ns);
+/// }
+/// let row = KernelTime { func: 0xf00d, total_ns: 5_000, samples: 2 };
+/// assert_eq!(instruments.kernels(), [row]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelTime {
     /// The function handle.

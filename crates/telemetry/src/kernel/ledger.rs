@@ -7,6 +7,23 @@ use serde::{Deserialize, Serialize};
 /// `attempts = begun + dropped + refused` and
 /// `begun = landed + failed + cancelled + reclaimed + in_flight`.
 /// While spans are recorded a reading may be off by the operations in progress.
+///
+/// ```
+/// # use metrale_telemetry::kernel::{Edge, EventOps, SpanPoll};
+/// # struct Ideal;
+/// # impl EventOps for Ideal {
+/// #     fn record(&self, _slot: usize, _edge: Edge, _stream: u64) -> bool { true }
+/// #     fn poll(&self, _slot: usize) -> SpanPoll { SpanPoll::Ready(1_000) }
+/// # }
+/// use metrale_telemetry::kernel::{KernelInstruments, SpanKey, SpanRing};
+///
+/// static INSTRUMENTS: KernelInstruments = KernelInstruments::new();
+/// let ring = SpanRing::new(Ideal, 1);
+/// let _first = ring.begin(SpanKey::Kernel(1), 7, &INSTRUMENTS);
+/// assert!(ring.begin(SpanKey::Kernel(2), 7, &INSTRUMENTS).is_none());
+/// let ledger = ring.ledger();
+/// assert_eq!((ledger.attempts, ledger.begun, ledger.dropped), (2, 1, 1));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
     /// Calls of `begin`.

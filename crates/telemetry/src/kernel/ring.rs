@@ -32,6 +32,27 @@ use std::fmt;
 use std::time::Duration;
 
 /// A ring of spans over the event pairs of `E`.
+///
+/// ```
+/// # use metrale_telemetry::kernel::{Edge, EventOps, SpanPoll};
+/// # struct Ideal;
+/// # impl EventOps for Ideal {
+/// #     fn record(&self, _slot: usize, _edge: Edge, _stream: u64) -> bool { true }
+/// #     fn poll(&self, _slot: usize) -> SpanPoll { SpanPoll::Ready(1_000) }
+/// # }
+/// use metrale_telemetry::kernel::{KernelInstruments, LANE_DECODE, SpanKey, SpanRing};
+///
+/// static INSTRUMENTS: KernelInstruments = KernelInstruments::new();
+/// let ring = SpanRing::new(Ideal, 64);
+/// let stream = 7;
+/// let span = ring.begin(SpanKey::Lane(LANE_DECODE), stream, &INSTRUMENTS);
+/// // ... launches on `stream` ...
+/// if let Some(span) = span {
+///     ring.end(span, stream, &INSTRUMENTS);
+/// }
+/// assert_eq!(ring.harvest(&INSTRUMENTS), 1);
+/// assert_eq!(INSTRUMENTS.lane[LANE_DECODE].snapshot().sum_ns(), 1_000);
+/// ```
 pub struct SpanRing<E: EventOps> {
     pub(super) ops: E,
     pub(super) slots: Box<[Slot]>,
@@ -75,6 +96,23 @@ pub(super) struct Options {
 }
 
 /// Options of a ring; see [`SpanRing::builder`].
+///
+/// ```
+/// # use metrale_telemetry::kernel::{Edge, EventOps, SpanPoll};
+/// # struct Ideal;
+/// # impl EventOps for Ideal {
+/// #     fn record(&self, _slot: usize, _edge: Edge, _stream: u64) -> bool { true }
+/// #     fn poll(&self, _slot: usize) -> SpanPoll { SpanPoll::Ready(1_000) }
+/// # }
+/// use metrale_telemetry::kernel::SpanRing;
+/// use std::time::Duration;
+///
+/// let ring = SpanRing::builder(Ideal, 1_024)
+///     .reclaim_after(Duration::from_secs(60))
+///     .gaps()
+///     .build();
+/// assert_eq!(ring.slots(), 1_024);
+/// ```
 #[must_use]
 pub struct SpanRingBuilder<E: EventOps> {
     ops: E,

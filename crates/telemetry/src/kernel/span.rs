@@ -5,6 +5,14 @@ use super::LANES;
 use super::timeline::NO_LANE;
 
 /// What a span times.
+///
+/// ```
+/// use metrale_telemetry::kernel::{KernelInstruments, SpanKey};
+///
+/// let instruments = Box::new(KernelInstruments::new());
+/// instruments.record(SpanKey::Kernel(0xf00d), 2_500);
+/// assert_eq!(instruments.kernels()[0].func, 0xf00d);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKey {
     /// A lane of the step, by its index in [`LANES`](super::LANES).
@@ -15,6 +23,29 @@ pub enum SpanKey {
 
 /// What the caller knows of a span besides its key; it comes back when the
 /// span is over. The default says nothing.
+///
+/// ```
+/// # use metrale_telemetry::kernel::{Edge, EventOps, SpanPoll};
+/// # struct Ideal;
+/// # impl EventOps for Ideal {
+/// #     fn record(&self, _slot: usize, _edge: Edge, _stream: u64) -> bool { true }
+/// #     fn poll(&self, _slot: usize) -> SpanPoll { SpanPoll::Ready(1_000) }
+/// # }
+/// use metrale_telemetry::kernel::{
+///     Harvested, KernelInstruments, LANE_DECODE, SpanKey, SpanRing, SpanTag, StepId,
+/// };
+///
+/// static INSTRUMENTS: KernelInstruments = KernelInstruments::new();
+/// let (ring, stream) = (SpanRing::new(Ideal, 8), 7);
+/// let tag = SpanTag { lane: Some(LANE_DECODE), armed: true, step: StepId::Number(12) };
+/// let span = ring.begin_tagged(SpanKey::Kernel(0xf00d), tag, stream)?;
+/// ring.end(span, stream, &INSTRUMENTS);
+/// ring.harvest_with(|harvested| {
+///     let Harvested::Landed(span) = harvested else { return };
+///     assert_eq!((span.ns, span.tag()), (1_000, tag));
+/// });
+/// # Ok::<(), metrale_telemetry::kernel::NotBegun>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpanTag {
     /// The lane that a kernel was launched in, or the lane itself, by its index
@@ -34,12 +65,13 @@ pub enum StepId {
     Unknown,
     /// The step's number, under 2^56 - 1.
     Number(u64),
-    /// The track of a step that a [`StepTable`](super::StepTable) follows.
+    /// The track of a step that a [`StepTable`](crate::runtime::StepTable) follows.
     Track(u32),
 }
 
 /// A span whose GPU time is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Landed {
     /// What it timed.
     pub key: SpanKey,
@@ -79,6 +111,7 @@ pub enum Harvested {
 
 /// Why a span was not begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NotBegun {
     /// The stream admits no span now: it captures, or the recorder is silent.
     #[error("the stream admits no span now")]
@@ -93,6 +126,7 @@ pub enum NotBegun {
 
 /// Why a span was not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NotEnded {
     /// The token's span is already over, or of another ring.
     #[error("the token names no open span of this ring")]

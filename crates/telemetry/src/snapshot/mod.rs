@@ -9,18 +9,18 @@
 //!    never 0.
 
 mod merge;
+pub(crate) mod recorders;
 mod take;
 
+pub use crate::series::{KernelSeries, MAX_KERNEL_SERIES, OTHER_KERNELS};
 pub use merge::MergeError;
-pub use take::{KernelName, OtherGpu, Source};
-
-pub(crate) use take::Sources;
+pub use recorders::OtherGpu;
 
 use crate::config::TelemetryConfig;
 use crate::floor::Floor;
 use crate::instrument::HistogramSnapshot;
 use crate::kernel::{
-    Estimate, Incomplete, KernelSeries, LaneEstimate, LaneFigures, Ledger, RowFigures, StepLosses,
+    Estimate, Incomplete, LaneEstimate, LaneFigures, Ledger, RowFigures, StepLosses,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;

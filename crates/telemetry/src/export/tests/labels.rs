@@ -3,7 +3,8 @@
 
 use super::{full, telemetry};
 use crate::export::{LabelError, MetraleCollector, text};
-use crate::snapshot::{KernelName, RecorderSnapshot, Source};
+use crate::runtime::{KernelName, RecorderSource};
+use crate::snapshot::RecorderSnapshot;
 use std::sync::{Arc, Weak};
 
 #[test]
@@ -61,7 +62,7 @@ fn labels_hold_any_character() {
 /// A recorder of a GPU.
 struct Recorder(&'static str);
 
-impl Source for Recorder {
+impl RecorderSource for Recorder {
     fn recorder(&self) -> RecorderSnapshot {
         RecorderSnapshot {
             gpu: self.0.to_owned(),
@@ -94,8 +95,8 @@ fn series_begin_with_the_first_recorder_and_keep_their_labels() {
         assert!(page.contains("metrale_export_snapshots{state=\"no_gpu\"} 1\n"));
 
         let attach = |gpu| {
-            let source: Arc<dyn Source> = Arc::new(Recorder(gpu));
-            let weak: Weak<dyn Source> = Arc::downgrade(&source);
+            let source: Arc<dyn RecorderSource> = Arc::new(Recorder(gpu));
+            let weak: Weak<dyn RecorderSource> = Arc::downgrade(&source);
             (telemetry.attach(weak), source)
         };
         let (attached, first) = attach(gpu);

@@ -3,8 +3,8 @@
 
 use super::{full, is_the_same, open, openmetrics, samples, strict, telemetry};
 use crate::export::{MetraleCollector, RegisterError, text};
-use crate::kernel::{KernelSeries, SpanKey};
-use crate::snapshot::Snapshot;
+use crate::kernel::SpanKey;
+use crate::snapshot::{KernelSeries, Snapshot};
 use prometheus_client::registry::Registry;
 
 #[test]
