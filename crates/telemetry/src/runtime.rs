@@ -15,15 +15,28 @@ pub use crate::snapshot::recorders::{KernelName, RecorderSource};
 use crate::floor::Floor;
 use crate::level::Level;
 use crate::sampling::Sampling;
+use crate::snapshot::OtherGpu;
 use crate::sync::Ordering;
 use crate::telemetry::Telemetry;
 use std::sync::{Arc, Weak};
 
 #[doc(hidden)]
 impl Telemetry {
-    /// Takes in what a recorder knows, for snapshots.
-    pub fn attach(&self, source: Weak<dyn RecorderSource>) {
-        self.recorders.attach(source);
+    /// Takes in what a recorder knows, for snapshots. The first one settles
+    /// which GPU this telemetry measures. A source that is gone is none.
+    ///
+    /// # Errors
+    /// [`OtherGpu`]; nothing is taken in.
+    pub fn attach(&self, source: Weak<dyn RecorderSource>) -> Result<(), OtherGpu> {
+        self.recorders.attach(source)
+    }
+
+    /// Whether a recorder of that GPU can be attached now.
+    ///
+    /// # Errors
+    /// [`OtherGpu`].
+    pub fn admits(&self, gpu: &str) -> Result<(), OtherGpu> {
+        self.recorders.admits(gpu)
     }
 
     /// Keeps what a recorder knew, because it is closed; `source` is the one

@@ -68,7 +68,8 @@ fn a_scrape_allocates_within_a_bound_and_no_more_with_time() {
     let telemetry = &TELEMETRY;
     let collector = MetraleCollector::new(telemetry).top_kernels(usize::MAX);
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(collector));
+    let named = collector.label("gpu", "GPU-1").expect("a label");
+    named.register(&mut registry).expect("the first");
     let names: Vec<Arc<str>> = (0..=KERNEL_TABLE_SLOTS)
         .map(|nth| format!("kernel {nth} {}", "x".repeat(80)).into())
         .collect();

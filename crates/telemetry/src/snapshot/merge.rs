@@ -91,6 +91,7 @@ impl Snapshot {
         adding.add(&mut self.sources, other.sources);
         self.labels
             .retain(|label, value| other.labels.get(label) == Some(value));
+        self.start_unix_ns = self.start_unix_ns.max(other.start_unix_ns);
         if self.config != other.config {
             self.config = None;
         }

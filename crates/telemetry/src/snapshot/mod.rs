@@ -16,6 +16,7 @@ mod take;
 
 pub use crate::series::{KernelSeries, MAX_KERNEL_SERIES, OTHER_KERNELS};
 pub use merge::MergeError;
+pub use recorders::OtherGpu;
 
 use crate::config::TelemetryConfig;
 use crate::floor::Floor;
@@ -53,9 +54,12 @@ pub struct Snapshot {
     pub sources: u64,
     /// A sum of a merge was too large for its number, and stands at the largest.
     pub saturated: bool,
-    /// What tells it apart from others: `gpu`, and what a user adds. Labels on
-    /// which merged ones differ are left out.
+    /// What tells it apart from others: `gpu` once there was a recorder, and
+    /// what a user adds. Labels on which merged ones differ are left out.
     pub labels: BTreeMap<String, String>,
+    /// When the first recorder was made, nanoseconds since 1970; null before
+    /// that. Of merged ones the latest: it moves when any of them starts anew.
+    pub start_unix_ns: Option<u64>,
     /// What is measured and how often; null where merged ones differ.
     pub config: Option<TelemetryConfig>,
     /// Steps that began.

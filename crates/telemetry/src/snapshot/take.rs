@@ -2,12 +2,11 @@
 //! How a snapshot is taken.
 
 use super::{
-    HostSnapshot, KernelLane, KernelSnapshot, LaneSnapshot, RecorderSnapshot, SNAPSHOT_VERSION,
-    Snapshot, merge::joined,
+    HostSnapshot, KernelLane, KernelSnapshot, LaneSnapshot, SNAPSHOT_VERSION, Snapshot,
+    merge::joined,
 };
 use crate::kernel::{FoldedCopy, KernelEstimate, LANES, SpanKey};
 use crate::telemetry::Telemetry;
-use std::collections::BTreeMap;
 
 impl Telemetry {
     /// Everything that was measured so far. It allocates, and stops nobody.
@@ -20,6 +19,10 @@ impl Telemetry {
         let exposed = self.exposed.read(instruments);
         let known = self.recorders.read();
         let recorders = known.recorders();
+        let first = known.first();
+        let gpu = first.filter(|first| !first.gpu.is_empty());
+        let gpu = gpu.map(|first| ("gpu".to_owned(), first.gpu.clone()));
+        let start_unix_ns = first.and_then(|first| first.start_unix_ns);
         let kernels = exposed.kernels.into_iter().map(|row| {
             let named = known.name(row.func);
             let kind = named.as_ref().map(|name| name.kind).unwrap_or_default();
@@ -43,7 +46,8 @@ impl Telemetry {
             version: SNAPSHOT_VERSION,
             sources: 1,
             saturated: false,
-            labels: labels(&recorders),
+            labels: gpu.into_iter().collect(),
+            start_unix_ns,
             config: Some(config),
             steps: self.steps(),
             armed_steps: self.armed_steps(),
@@ -83,17 +87,6 @@ impl Telemetry {
             incomplete: folded.incomplete(lane),
             estimate: folded.lane_estimate(lane),
         }
-    }
-}
-
-/// The GPU, where all recorders share it.
-fn labels(recorders: &[RecorderSnapshot]) -> BTreeMap<String, String> {
-    let gpus = recorders.iter().map(|recorder| recorder.gpu.as_str());
-    let mut gpus: Vec<&str> = gpus.filter(|gpu| !gpu.is_empty()).collect();
-    gpus.dedup();
-    match gpus[..] {
-        [gpu] => BTreeMap::from([("gpu".to_owned(), gpu.to_owned())]),
-        _ => BTreeMap::new(),
     }
 }
 

@@ -131,7 +131,7 @@ prop_compose! {
             (recorder.label, recorder.lane_ledger.landed) = (label, landed);
             recorder
         }).collect();
-        taken.floor.pair_ns = pair_ns;
+        (taken.floor.pair_ns, taken.start_unix_ns) = (pair_ns, pair_ns);
         taken
     }
 }
