@@ -188,8 +188,8 @@ fn add_to(wide: &Wide, count: u64, sum: u64) {
     wide.count.fetch_add(count, Ordering::Relaxed);
     let before = wide.sum.fetch_add(sum, Ordering::Relaxed);
     if before.checked_add(sum).is_none() {
-        // Relaxed: as above; no exact copy sees what it held in between.
-        wide.sum.store(u64::MAX, Ordering::Relaxed);
+        // Relaxed: published by the same fence; no exact copy holds what it was in between.
+        wide.sum.fetch_max(u64::MAX, Ordering::Relaxed);
     }
 }
 
