@@ -10,6 +10,7 @@ mod graph;
 mod join;
 mod lanes;
 mod notes;
+mod overruns;
 mod place;
 mod units;
 
@@ -43,6 +44,8 @@ pub struct Plan {
     pub spans: Vec<LaneSpan>,
     /// What the host does.
     pub ops: Vec<Op>,
+    /// Records that cannot be right.
+    pub overruns: Vec<Overrun>,
     /// What a reader must know: drops, guesses, steps without counts.
     pub notes: Vec<String>,
 }
@@ -81,6 +84,33 @@ pub struct LaneSpan {
     /// Sum of the work on the stream less its union, nanoseconds: what a
     /// stream that runs in order lays end to end.
     pub overlap_ns: u64,
+    /// The same of this span's work and other work on the stream begun before
+    /// it, nanoseconds.
+    pub overlap_lanes_ns: u64,
+}
+
+/// A record that goes on long after the next one on its stream has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overrun {
+    /// What it is of.
+    pub launched: Launched,
+    /// Index into [`Plan::streams`].
+    pub stream: u32,
+    /// The lane of its launch.
+    pub lane: Lane,
+    /// Its recorded length, nanoseconds.
+    pub duration_ns: u64,
+}
+
+/// What a record is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Launched {
+    /// Index into [`Plan::kernels`].
+    Kernel(u32),
+    /// Index into [`Plan::graphs`].
+    Graph(u32),
+    /// A copy or a memory set: it has no row.
+    Copy,
 }
 
 /// What a host operation launches or marks.
