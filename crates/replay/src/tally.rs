@@ -187,7 +187,9 @@ impl Player<'_> {
         row.total_ns = spans.sum_ns();
         row.p50_ns = spans.quantile(0.5).unwrap_or(0);
         row.p99_ns = spans.quantile(0.99).unwrap_or(0);
+        row.gaps = measured.gap.count();
         row.gap_ns = measured.gap.sum_ns();
+        row.gap_p50_ns = measured.gap.quantile(0.5).unwrap_or(0);
         let figures = measured.figures.unwrap_or_default();
         row.armed_ns = figures.time_ns;
         row.busy_ns = figures.busy_ns;

@@ -4,7 +4,7 @@
 
 use super::latency::latency;
 use super::text::Page;
-use super::{LaneRow, Ledger, Report, Stamps, count, share, shorten, time};
+use super::{Excess, LaneRow, Ledger, Report, Stamps, count, share, shorten, time};
 use crate::check::{Check, Differences};
 
 /// Rows that are named where several miss spans.
@@ -12,11 +12,12 @@ const NAMED: usize = 3;
 /// Columns of such a name.
 const NAME: usize = 32;
 
-pub(super) fn facts(report: &Report, out: &mut Page) {
+/// The facts; the rows shown read too long by `marked`.
+pub(super) fn facts(report: &Report, marked: Vec<Excess>, out: &mut Page) {
     busy(report, out);
     losses(report, out);
     launches(report, out);
-    latency(report, out);
+    latency(marked, out);
     cost(report, out);
     overlap(report, out);
     if let Some(text) = check(report) {
@@ -42,15 +43,17 @@ fn busy(report: &Report, out: &mut Page) {
             .filter_map(|lane| lane.figures)
             .map(|figures| figures.waits)
             .sum();
-        text += &format!(
-            "; idle {}: {} before a lane's first launch, {} before {} launches that the GPU \
-             waited for, {} after the last",
-            time(idle_ns),
-            time(sum(|lane| lane.lead_ns)),
-            time(sum(|lane| lane.waited_ns)),
-            count(waits),
-            time(sum(|lane| lane.tail_ns)),
-        );
+        let waits = format!("before {} launches that the GPU waited for", count(waits));
+        let parts = [
+            (sum(|lane| lane.lead_ns), "before a lane's first launch"),
+            (sum(|lane| lane.waited_ns), &waits),
+            (sum(|lane| lane.tail_ns), "after its last"),
+        ];
+        let parts: Vec<String> = (parts.iter())
+            .filter(|(ns, _)| *ns > 0)
+            .map(|(ns, when)| format!("{} {when}", time(*ns)))
+            .collect();
+        text += &format!("; idle {}: {}", time(idle_ns), parts.join(", "));
     }
     out.fact("busy", &text);
     if report.devices.len() > 1 {
@@ -140,35 +143,37 @@ fn losses(report: &Report, out: &mut Page) {
 fn launches(report: &Report, out: &mut Page) {
     let host = &report.shown.snapshot.host;
     let [kernels, graphs] = [host.launches, host.graph_launches].map(count);
-    let mut text = format!("{kernels} of kernels, {graphs} of graphs");
-    if report.graphs.kernels > 0 {
-        let inside = count(report.graphs.kernels);
-        text += &format!("; the {inside} kernels inside graphs are in their graph's row");
-    }
-    out.fact("launches", &text);
+    let inside = match report.graphs.kernels {
+        0 => String::new(),
+        inside => format!(" with {} kernels inside, one row a graph", count(inside)),
+    };
+    out.fact("launches", &format!("{kernels} kernels, {graphs} graphs{inside}"));
 }
 
 /// What measuring costs, and what an empty span reads.
 fn cost(report: &Report, out: &mut Page) {
-    let floor = &report.shown.snapshot.floor;
-    let known = |ns: Option<u64>| ns.map_or("unknown".to_owned(), time);
-    let mut text = String::new();
     if report.stamps == Stamps::Ideal {
-        // All of it is 0, and says nothing.
+        // All of it is 0 by decree.
         return;
     }
-    let spans = report.ledger.begun as f64 / report.steps.max(1) as f64;
-    text += &format!(
+    let floor = &report.shown.snapshot.floor;
+    let known = |ns: Option<u64>| ns.map_or("unknown".to_owned(), time);
+    let mut text = format!(
         "{} to begin a span, {} to end it, {} to harvest it",
         known(floor.begin_ns),
         known(floor.end_ns),
         known(floor.harvest_ns),
     );
-    if let (Some(begin_ns), Some(end_ns), true) = (floor.begin_ns, floor.end_ns, report.steps > 0) {
-        let step_ns = spans * (begin_ns + end_ns) as f64;
-        text += &format!(
-            "; a step has {spans:.1} spans, so {} of its host's time",
-            time(step_ns.round() as u64)
+    let lanes_ns: u64 = report.lanes.iter().map(|lane| lane.total_ns).sum();
+    if let (Some(begin_ns), Some(end_ns), 1..) = (floor.begin_ns, floor.end_ns, lanes_ns) {
+        let steps = report.steps.max(1) as f64;
+        let spans = report.ledger.begun as f64;
+        let host_ns = spans * (begin_ns + end_ns) as f64;
+        text = format!(
+            "a step's {:.1} spans take {} of host time, {:.2} % of its GPU time: {text}",
+            spans / steps,
+            time((host_ns / steps).round() as u64),
+            host_ns / lanes_ns as f64 * 100.0,
         );
     }
     out.fact("cost", &text);
@@ -258,6 +263,12 @@ fn ledger(l: &Ledger, out: &mut Page) {
             .collect();
         shown.join(" + ")
     };
+    let full = l.stale_ends + l.table_full > 0;
+    if l.landed == l.attempts && !full {
+        let all = count(l.attempts);
+        out.fact("ledger", &format!("{all} attempts = {all} begun = {all} landed"));
+        return;
+    }
     let attempts = parts(&[
         (l.begun, "begun"),
         (l.dropped, "dropped"),
@@ -275,7 +286,7 @@ fn ledger(l: &Ledger, out: &mut Page) {
         &format!("{} attempts = {attempts}", count(l.attempts)),
     );
     out.fact("", &format!("{} begun = {begun}", count(l.begun)));
-    if l.stale_ends + l.table_full > 0 {
+    if full {
         out.fact(
             "",
             &format!(

@@ -5,7 +5,7 @@
 use metrale_telemetry::snapshot::KernelSnapshot;
 
 use super::text::Page;
-use super::{Report, count, percent};
+use super::percent;
 
 /// A row is marked where latency is more than one part in this many of what it
 /// reads, or may be.
@@ -42,10 +42,9 @@ pub fn excess(kernel: &KernelSnapshot, floor_ns: Option<u64>) -> Option<Excess> 
     (read_ns > 0 && share > 1.0 / MARKED_PART).then_some(Excess { share, is_known })
 }
 
-/// How many rows are marked, and why.
-pub(super) fn latency(report: &Report, out: &mut Page) {
-    let marked = report.kernels.iter().filter_map(|row| row.excess);
-    let (known, unknown): (Vec<_>, Vec<_>) = marked.partition(|excess| excess.is_known);
+/// How many rows of the table are marked, and why.
+pub(super) fn latency(marked: Vec<Excess>, out: &mut Page) {
+    let (known, unknown): (Vec<_>, Vec<_>) = marked.into_iter().partition(|row| row.is_known);
     let told = [
         (known, "read", "by what they read on a busy stream"),
         (unknown, "may read", "by what an empty span reads"),
@@ -53,8 +52,8 @@ pub(super) fn latency(report: &Report, out: &mut Page) {
     let told: Vec<String> = (told.iter())
         .filter(|(rows, ..)| !rows.is_empty())
         .map(|(rows, read, by)| {
-            let largest = rows.iter().map(|excess| excess.share).fold(0.0, f64::max);
-            let rows = count(rows.len() as u64);
+            let largest = rows.iter().map(|row| row.share).fold(0.0, f64::max);
+            let rows = rows.len();
             format!("{rows} rows (*) {read} up to {} too long, {by}", percent(largest))
         })
         .collect();

@@ -8,10 +8,10 @@
 use metrale_telemetry::kernel::Estimate;
 
 use super::text::Page;
-use super::{KernelRow, Report, count, percent, share, shorten, time};
+use super::{Excess, KernelRow, Report, count, percent, share, shorten, time};
 
 /// Rows of the kernel table.
-const TOP: usize = 12;
+const TOP: usize = 10;
 /// Columns of a lane's name, its device's number and its marks.
 const LANE: usize = 12;
 
@@ -31,7 +31,7 @@ fn mark(reads_too_long: bool, missed: u64, overruns: u64) -> String {
 pub(super) fn lanes(report: &Report, out: &mut Page) {
     let row = |cells: [&str; 8]| {
         let [lane, spans, total, p50, p99, gap, busy, waited] = cells;
-        format!("{lane:<LANE$}{spans:>8}{total:>10}{p50:>10}{p99:>10}{gap:>12}{busy:>8}{waited:>10}")
+        format!("{lane:<LANE$}{spans:>8}{total:>10}{p50:>10}{p99:>10}{gap:>10}{busy:>10}{waited:>10}")
     };
     out.line(&row([
         report.lane_column(),
@@ -39,7 +39,7 @@ pub(super) fn lanes(report: &Report, out: &mut Page) {
         "total",
         "p50",
         "p99",
-        "gap before",
+        "p50 gap",
         "busy",
         "waited",
     ]));
@@ -53,7 +53,7 @@ pub(super) fn lanes(report: &Report, out: &mut Page) {
             &cell(spans, lane.total_ns),
             &cell(spans, lane.p50_ns),
             &cell(spans, lane.p99_ns),
-            &cell(spans, lane.gap_ns),
+            &cell(lane.gaps > 0, lane.gap_p50_ns),
             &share(lane.busy_ns, lane.armed_ns),
             &cell(armed, lane.waited_ns),
         ]));
@@ -111,8 +111,8 @@ fn rows(report: &Report) -> Vec<Row<'_>> {
 }
 
 /// Each kernel by lane: its share of the lane's time, and its total on all
-/// steps.
-pub(super) fn kernels(report: &Report, out: &mut Page) {
+/// steps. Returns by how much those shown read too long.
+pub(super) fn kernels(report: &Report, out: &mut Page) -> Vec<Excess> {
     // Where every step was armed nothing is estimated.
     let errors = report.every > 1;
     let lanes = if report.devices.len() > 1 { LANE } else { 8 };
@@ -154,9 +154,11 @@ pub(super) fn kernels(report: &Report, out: &mut Page) {
             out.line(&line(&label, "-", "-", "-", &total, "-"));
             continue;
         };
-        let error = estimate.error.map_or("too few".to_owned(), |error| {
-            format!("{:.2} %", error.share * 100.0)
-        });
+        let error = match estimate.error.map(|error| error.share * 100.0) {
+            None => "too few".to_owned(),
+            Some(error @ 0.000_5..0.01) => format!("{error:.3} %"),
+            Some(error) => format!("{error:.2} %"),
+        };
         let (share, steps) = (percent(estimate.share), count(estimate.steps));
         out.line(&line(&label, lane, &share, &error, &total, &steps));
     }
@@ -166,4 +168,6 @@ pub(super) fn kernels(report: &Report, out: &mut Page) {
         let label = format!("and {} more", rest.len());
         out.line(&line(&label, "", "", "", &time(total.round() as u64), ""));
     }
+    let shown = rows.iter().take(TOP);
+    shown.filter_map(|row| row.of.excess).collect()
 }

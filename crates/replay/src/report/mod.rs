@@ -62,9 +62,13 @@ pub struct LaneRow {
     pub p50_ns: u64,
     /// 99th percentile, nanoseconds.
     pub p99_ns: u64,
-    /// Sum of the gaps: the previous lane span's end to this one's start on
+    /// Spans of which the gap before them is known.
+    pub gaps: u64,
+    /// Sum of these gaps: the previous lane span's end to this one's start on
     /// the same stream, nanoseconds.
     pub gap_ns: u64,
+    /// Their median, nanoseconds.
+    pub gap_p50_ns: u64,
     /// Spans that were asked for and did not land: the sums miss them.
     pub missed: u64,
     /// Recorded overlap within spans that a stream in order lays end to end,

@@ -19,9 +19,9 @@ pub fn render(report: &Report, width: usize) -> String {
     out.gap();
     measured::lanes(report, &mut out);
     out.gap();
-    measured::kernels(report, &mut out);
+    let marked = measured::kernels(report, &mut out);
     out.gap();
-    facts::facts(report, &mut out);
+    facts::facts(report, marked, &mut out);
     out.text
 }
 
