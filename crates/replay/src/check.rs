@@ -115,7 +115,11 @@ pub(crate) fn kernels(plan: &Plan, rows: &[KernelRow]) -> Differences {
             } => (Launched::Kernel(kernel), stream, duration_ns),
             What::Graph { graph } => {
                 let planned = &plan.graphs[graph as usize];
-                (Launched::Graph(graph), planned.stream(), planned.length_ns())
+                (
+                    Launched::Graph(graph),
+                    planned.stream(),
+                    planned.length_ns(),
+                )
             }
             _ => continue,
         };

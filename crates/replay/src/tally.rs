@@ -131,15 +131,17 @@ impl Player<'_> {
             let asked = asked.remove(&row.key()).unwrap_or(0);
             row.missed = asked.saturating_sub(row.samples);
         }
-        rows.extend(asked.into_iter().map(|((device, kind, name), missed)| {
-            KernelRow {
-                name,
-                missed,
-                kind,
-                device,
-                ..KernelRow::default()
-            }
-        }));
+        rows.extend(
+            asked
+                .into_iter()
+                .map(|((device, kind, name), missed)| KernelRow {
+                    name,
+                    missed,
+                    kind,
+                    device,
+                    ..KernelRow::default()
+                }),
+        );
         for row in &mut rows {
             row.overruns = overruns.get(&row.key()).copied().unwrap_or(0);
         }

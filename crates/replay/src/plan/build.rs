@@ -105,12 +105,7 @@ fn opened(units: &Units, numbers: &[Option<u32>]) -> Vec<Opened> {
     opened
 }
 
-fn operations(
-    trace: &Trace,
-    units: &Units,
-    spans: &[Marked],
-    numbers: &[Option<u32>],
-) -> Vec<Op> {
+fn operations(trace: &Trace, units: &Units, spans: &[Marked], numbers: &[Option<u32>]) -> Vec<Op> {
     let steps = opened(units, numbers);
     let mut ends: Vec<u32> = (0..spans.len() as u32).collect();
     ends.sort_by_key(|&span| spans[span as usize].last);

@@ -38,7 +38,12 @@ pub(super) fn notes(
     if idle > 0 {
         notes.push(format!("{idle} steps launched no GPU work: not replayed"));
     }
-    if let Some(longest) = plan.overruns.iter().map(|overrun| overrun.duration_ns).max() {
+    if let Some(longest) = plan
+        .overruns
+        .iter()
+        .map(|overrun| overrun.duration_ns)
+        .max()
+    {
         notes.push(format!(
             "{} records run on after the next one on their stream began, for over {TIMES} times \
              the length of those around them: do not believe rows marked (?); the longest is of \

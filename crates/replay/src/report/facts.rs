@@ -147,7 +147,10 @@ fn launches(report: &Report, out: &mut Page) {
         0 => String::new(),
         inside => format!(" with {} kernels inside, one row a graph", count(inside)),
     };
-    out.fact("launches", &format!("{kernels} kernels, {graphs} graphs{inside}"));
+    out.fact(
+        "launches",
+        &format!("{kernels} kernels, {graphs} graphs{inside}"),
+    );
 }
 
 /// What measuring costs, and what an empty span reads.
@@ -217,7 +220,10 @@ fn check(report: &Report) -> Option<String> {
     let off = |found: &Differences| off(found, if dropped { "dropped" } else { "lost" });
     Some(match kernels {
         Some(kernels) if off(kernels) == off(lanes) => {
-            format!("lanes, kernels and graphs equal the timeline, {}", off(lanes))
+            format!(
+                "lanes, kernels and graphs equal the timeline, {}",
+                off(lanes)
+            )
         }
         Some(kernels) => format!(
             "lanes equal the timeline, {}; kernels and graphs, {}",
@@ -266,7 +272,10 @@ fn ledger(l: &Ledger, out: &mut Page) {
     let full = l.stale_ends + l.table_full > 0;
     if l.landed == l.attempts && !full {
         let all = count(l.attempts);
-        out.fact("ledger", &format!("{all} attempts = {all} begun = {all} landed"));
+        out.fact(
+            "ledger",
+            &format!("{all} attempts = {all} begun = {all} landed"),
+        );
         return;
     }
     let attempts = parts(&[

@@ -4,8 +4,8 @@
 
 use metrale_telemetry::snapshot::KernelSnapshot;
 
-use super::text::Page;
 use super::percent;
+use super::text::Page;
 
 /// A row is marked where latency is more than one part in this many of what it
 /// reads, or may be.
@@ -54,7 +54,10 @@ pub(super) fn latency(marked: Vec<Excess>, out: &mut Page) {
         .map(|(rows, read, by)| {
             let largest = rows.iter().map(|row| row.share).fold(0.0, f64::max);
             let rows = rows.len();
-            format!("{rows} rows (*) {read} up to {} too long, {by}", percent(largest))
+            format!(
+                "{rows} rows (*) {read} up to {} too long, {by}",
+                percent(largest)
+            )
         })
         .collect();
     if !told.is_empty() {

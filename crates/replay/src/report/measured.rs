@@ -17,7 +17,11 @@ const LANE: usize = 12;
 
 /// ` *!?`: it reads too long, misses spans, is of records not to be believed.
 fn mark(reads_too_long: bool, missed: u64, overruns: u64) -> String {
-    let marks = [(reads_too_long, '*'), (missed > 0, '!'), (overruns > 0, '?')];
+    let marks = [
+        (reads_too_long, '*'),
+        (missed > 0, '!'),
+        (overruns > 0, '?'),
+    ];
     let marks: String = (marks.iter())
         .filter(|(is_marked, _)| *is_marked)
         .map(|(_, mark)| *mark)
@@ -31,7 +35,9 @@ fn mark(reads_too_long: bool, missed: u64, overruns: u64) -> String {
 pub(super) fn lanes(report: &Report, out: &mut Page) {
     let row = |cells: [&str; 8]| {
         let [lane, spans, total, p50, p99, gap, busy, waited] = cells;
-        format!("{lane:<LANE$}{spans:>8}{total:>10}{p50:>10}{p99:>10}{gap:>10}{busy:>10}{waited:>10}")
+        format!(
+            "{lane:<LANE$}{spans:>8}{total:>10}{p50:>10}{p99:>10}{gap:>10}{busy:>10}{waited:>10}"
+        )
     };
     out.line(&row([
         report.lane_column(),

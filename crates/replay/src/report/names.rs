@@ -120,7 +120,12 @@ mod tests {
         assert!(labels[0].contains("AddFunctor"), "{labels:?}");
         assert!(labels[1].contains("MulFunctor"), "{labels:?}");
         assert_eq!(shorten(&["void k", "k", "a\nb"], 44), ["k", "k ~2", "a?b"]);
-        let overloads = ["f<(g)0>(int (*)(int))", "f<(g)0>(float)", "(anonymous)", "f)("];
+        let overloads = [
+            "f<(g)0>(int (*)(int))",
+            "f<(g)0>(float)",
+            "(anonymous)",
+            "f)(",
+        ];
         assert_eq!(
             shorten(&overloads, 44),
             ["f<(g)0>", "f<(g)0> ~2", "(anonymous)", "f)("]
