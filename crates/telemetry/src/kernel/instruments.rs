@@ -35,7 +35,7 @@ pub struct KernelInstruments {
     /// same stream, filed under the lane that starts.
     pub lane_gap: [NanosHistogram; 3],
     /// Lane spans whose gap is not known: the first of a stream, or one whose
-    /// predecessor was lost or used again before it could be read.
+    /// predecessor was lost, used again before it could be read, or not over.
     pub lane_gap_unknown: Counter,
     /// Samples of kernels that have no row: handle 0, or a full table.
     pub table_full: Counter,
