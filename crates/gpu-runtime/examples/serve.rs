@@ -8,7 +8,7 @@ use cudarc::driver::{
     CudaContext, CudaFunction, CudaGraph, CudaStream, DriverError, LaunchConfig, PushKernelArg,
 };
 use cudarc::nvrtc::Ptx;
-use metrale_gpu_runtime::timing::{GraphRef, Harvest, Recorder, RecorderConfig, demangle};
+use metrale_gpu_runtime::timing::{Driver, GraphRef, Harvest, Recorder, RecorderConfig, demangle};
 use metrale_telemetry::kernel::{LANE_DECODE, LANE_PREFILL, LANES, Ledger};
 use metrale_telemetry::{Level, Telemetry};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl Gpu {
         unsafe { context.disable_event_tracking() };
 
         // Telemetry lives as long as the process: whoever reads it may come late.
-        let telemetry: &'static Telemetry = Box::leak(Box::new(Telemetry::new()));
+        let telemetry = Telemetry::new().leak();
         let config = RecorderConfig {
             label: ordinal.to_string(),
             ..RecorderConfig::default()
@@ -96,7 +96,11 @@ impl Gpu {
     fn report(&self) -> Option<Ledger> {
         let recorder = self.recorder.as_ref()?;
         harvest_the_rest(recorder);
-        println!("GPU {}, {:?}", recorder.label(), recorder.driver().origin());
+        println!(
+            "GPU {}, {:?}",
+            recorder.label(),
+            recorder.driver().map(Driver::origin)
+        );
         let telemetry = recorder.telemetry();
         for (lane, times) in LANES.iter().zip(&telemetry.instruments().lane) {
             let times = times.snapshot();

@@ -129,11 +129,11 @@ impl Making {
         let source: Weak<dyn Source> = Arc::<Shared>::downgrade(&shared);
         telemetry.attach(source);
         let mut recorder = Recorder {
-            shared,
+            shared: Some(Arc::clone(&shared)),
             harvester: None,
         };
         if let Harvest::OwnThread(interval) = config.harvest {
-            match Harvester::start(Arc::clone(&recorder.shared), interval) {
+            match Harvester::start(shared, interval) {
                 Ok(harvester) => recorder.harvester = Some(harvester),
                 Err(error) => {
                     recorder.close();

@@ -35,7 +35,7 @@ fn samples(page: &str) -> BTreeMap<String, f64> {
 }
 
 fn telemetry() -> &'static Telemetry {
-    Box::leak(Box::default())
+    Telemetry::new().leak()
 }
 
 /// A snapshot with something in every family.
