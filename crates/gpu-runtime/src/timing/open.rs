@@ -104,13 +104,17 @@ impl<'a> OpenLane<'a> {
             &launches.kernels
         };
         count.set(count.get() + 1);
-        let is_timed = |shared: &Shared| {
-            self.step.is_armed() || (self.spread && shared.telemetry.sample_launch())
-        };
-        let span = shared.filter(|shared| is_timed(shared)).and_then(|shared| {
+        let sample = |shared: &Shared| shared.telemetry.sample_launch();
+        let is_timed = self.step.is_armed() || (self.spread && shared.is_some_and(sample));
+        let begin = |shared: &'b Shared| {
             let token = shared.begin_launch(kernel, self.step, self.lane, stream)?;
             Some((shared, token))
-        });
+        };
+        let span = if is_timed {
+            shared.and_then(begin)
+        } else {
+            None
+        };
         LaunchGuard::new(count, stream, span)
     }
 
