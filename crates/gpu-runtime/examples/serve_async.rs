@@ -81,7 +81,9 @@ pub(crate) async fn serve(requests: u64, steps: u64) -> Result<Ledger, Error> {
     println!("{:?}", recorder.drain(Duration::from_secs(1)));
     let ledger = recorder.lane_ledger().plus(recorder.kernel_ledger());
     // No task has it any more.
-    Arc::into_inner(recorder).map(Recorder::close);
+    if let Some(recorder) = Arc::into_inner(recorder) {
+        recorder.close();
+    }
     Ok(ledger)
 }
 

@@ -12,7 +12,8 @@ use super::making::{Making, context_id, pop, push};
 use super::shared::{KERNEL, LANE, Shared};
 use metrale_gpu_sys::cuda::Driver;
 use metrale_telemetry::kernel::{Ledger, SpanToken};
-use metrale_telemetry::snapshot::{OldestSpanSnapshot, Source};
+use metrale_telemetry::runtime::RecorderSource;
+use metrale_telemetry::snapshot::OldestSpanSnapshot;
 use metrale_telemetry::{Level, Step, Telemetry};
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -273,8 +274,8 @@ impl Recorder {
     /// Stops measuring and destroys the events. They are leaked where the
     /// harvest thread hangs in the driver, after a quarantine, once the context
     /// was reset or where the driver cannot tell (before 12.0), at exit and in a
-    /// forked child. One that is shared in an [`Arc`] is closed by its last owner:
-    /// `Arc::into_inner(recorder).map(Recorder::close)`.
+    /// forked child. One that is shared in an [`Arc`] is closed by its last owner,
+    /// who has it from [`Arc::into_inner`].
     pub fn close(mut self) {
         let is_alone = self.stop();
         let Some(shared) = &self.shared else {
@@ -319,7 +320,7 @@ impl Recorder {
         }
         let is_alone = harvester.is_none_or(Harvester::stop);
         shared.give_up_steps();
-        let source: Arc<dyn Source> = Arc::<Shared>::clone(shared);
+        let source: Arc<dyn RecorderSource> = Arc::<Shared>::clone(shared);
         shared.telemetry.detach(&source);
         is_alone
     }
