@@ -43,6 +43,11 @@ xflags::xflags! {
         }
         /// Check the house rules that no lint can: layers, SPDX lines, links.
         cmd tidy {}
+        /// Compare the libraries' public API with docs/api.
+        cmd api {
+            /// Write docs/api anew instead.
+            optional --write
+        }
         /// Build the README's example as a crate outside the workspace, for each
         /// CUDA version that is promised.
         cmd outside {}

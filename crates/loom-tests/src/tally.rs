@@ -67,8 +67,8 @@ impl Tally {
     pub fn take(&self, span: Harvested) {
         match span {
             Harvested::Landed(span) => self.land(span),
-            Harvested::Failed(tag) => self.lose(&self.failed, tag),
-            Harvested::Reclaimed(tag) => self.lose(&self.reclaimed, tag),
+            Harvested::Failed(lost) => self.lose(&self.failed, lost.tag),
+            Harvested::Reclaimed(lost) => self.lose(&self.reclaimed, lost.tag),
         }
     }
 
@@ -84,8 +84,8 @@ impl Tally {
 
     /// Takes in an end that was none.
     pub fn not_ended(&self, why: NotEnded) {
-        if let NotEnded::Failed(tag) = why {
-            self.lose(&self.failed, tag);
+        if let NotEnded::Failed(lost) = why {
+            self.lose(&self.failed, lost.tag);
         }
     }
 

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 /// # Ok::<(), metrale_telemetry::ConfigError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TelemetryConfig {
     /// How much is measured.
     pub level: Level,

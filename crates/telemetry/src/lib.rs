@@ -59,6 +59,7 @@ mod level;
 mod sampling;
 mod series;
 mod step;
+mod sums;
 mod telemetry;
 
 pub use config::{ConfigError, TelemetryConfig};

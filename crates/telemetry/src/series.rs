@@ -26,7 +26,17 @@ pub const OTHER_KERNELS: &str = "other";
 const INTERVAL_NS: u64 = 1_000_000_000;
 
 /// GPU time of the sampled launches under one label.
+///
+/// ```
+/// use metrale_telemetry::Telemetry;
+/// use metrale_telemetry::snapshot::OTHER_KERNELS;
+///
+/// let series = Telemetry::new().snapshot().kernel_series;
+/// assert_eq!(series.last().map(|series| series.label.as_str()), Some(OTHER_KERNELS));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct KernelSeries {
     /// What the kernel is called: never the same in two series.
     pub label: String,
@@ -182,7 +192,7 @@ impl List {
         if self.rows.len() == KERNEL_TABLE_SLOTS {
             return None;
         }
-        let name = name_of(row.func)?;
+        let name = name_of(row.func).filter(|name| !name.is_empty())?;
         let known = self.names.iter().find(|(known, _)| *known == name);
         let series = match known {
             Some((_, series)) => *series,
@@ -199,6 +209,9 @@ impl List {
     /// The series for a new name, if there is room for it.
     fn add(&mut self, name: Arc<str>, label_of: impl Fn(&str) -> String) -> Option<usize> {
         let mut label = label_of(&name).replace(char::is_control, "?");
+        if label.is_empty() {
+            label.push_str(&name.replace(char::is_control, "?"));
+        }
         if label == OTHER_KERNELS {
             label.push('\'');
         }

@@ -79,6 +79,22 @@ impl Telemetry {
         }
     }
 
+    /// Makes it live as long as the process, as a recorder asks: whoever reads it
+    /// may come late.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), metrale_telemetry::ConfigError> {
+    /// use metrale_telemetry::{Telemetry, TelemetryConfig};
+    /// let telemetry: &'static Telemetry = Telemetry::new().leak();
+    /// telemetry.configure(TelemetryConfig { every: 16, ..Default::default() })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn leak(self) -> &'static Self {
+        Box::leak(Box::new(self))
+    }
+
     /// Takes on a configuration, at any moment; a step that begins meanwhile
     /// may see some of the old values. Where the sampling changes, estimates
     /// begin anew with the next step.

@@ -6,7 +6,7 @@
 mod served;
 
 use metrale_telemetry::kernel::{
-    Incomplete, LANE_ADMIT, LANE_DECODE, Ledger, SpanKey, SpanPoll, StandardError,
+    Incomplete, LANE_ADMIT, LANE_DECODE, SpanKey, SpanPoll, StandardError,
 };
 use metrale_telemetry::runtime::{KernelName, RecorderSource};
 use metrale_telemetry::snapshot::{
@@ -32,12 +32,8 @@ impl RecorderSource for Recorder {
         let mut recorder = RecorderSnapshot::default();
         recorder.gpu = self.gpu.to_owned();
         recorder.oldest = vec![oldest];
-        recorder.lane_ledger = Ledger {
-            attempts: self.landed,
-            begun: self.landed,
-            landed: self.landed,
-            ..Ledger::default()
-        };
+        let ledger = &mut recorder.lane_ledger;
+        (ledger.attempts, ledger.begun, ledger.landed) = (self.landed, self.landed, self.landed);
         recorder
     }
 
@@ -361,10 +357,9 @@ fn errors_of_separate_processes_add_by_their_squares() {
     let mut left = telemetry.snapshot();
     let mut right = left.clone();
     let set = |taken: &mut Snapshot, total_ns: f64| {
-        taken.kernels[0].lanes[0].estimate.error = Some(StandardError {
-            total_ns,
-            share: total_ns / 4e6,
-        });
+        let mut error = StandardError::default();
+        (error.total_ns, error.share) = (total_ns, total_ns / 4e6);
+        taken.kernels[0].lanes[0].estimate.error = Some(error);
     };
     set(&mut left, 30_000.0);
     set(&mut right, 40_000.0);

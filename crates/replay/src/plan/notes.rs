@@ -3,17 +3,19 @@
 //!
 //! Invariant: every guess and every drop is said, with its count.
 
+use super::Plan;
 use super::join::Joined;
+use super::overruns::TIMES;
 use crate::steps::Steps;
 use crate::trace::Trace;
 
-/// The notes on a plan with `with_work` steps and `placed` works that have their
-/// step by their stamps.
+/// The notes on `plan`, of which the steps and overruns are known; `placed` works
+/// have their step by their stamps.
 pub(super) fn notes(
     trace: &Trace,
     steps: &Steps,
     joined: &Joined,
-    with_work: usize,
+    plan: &Plan,
     placed: usize,
 ) -> Vec<String> {
     let mut notes = Vec::new();
@@ -32,10 +34,21 @@ pub(super) fn notes(
             all.len()
         ));
     }
-    if all.len() > with_work {
+    let idle = all.len() - plan.steps.len();
+    if idle > 0 {
+        notes.push(format!("{idle} steps launched no GPU work: not replayed"));
+    }
+    if let Some(longest) = plan
+        .overruns
+        .iter()
+        .map(|overrun| overrun.duration_ns)
+        .max()
+    {
         notes.push(format!(
-            "{} steps launched no GPU work: not replayed",
-            all.len() - with_work
+            "{} records run on after the next one on their stream began, for over {TIMES} times \
+             the length of those around them: do not believe rows marked (?); the longest is of \
+             {longest} ns",
+            plan.overruns.len()
         ));
     }
     if placed > 0 {

@@ -5,6 +5,7 @@
 
 use super::buckets::{BUCKETS, bucket_index, bucket_upper_ns, inner_index};
 use super::packed::PackedCells;
+use crate::sums::Adding;
 use crate::sync::const_fn;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -149,7 +150,7 @@ impl HistogramSnapshot {
     #[must_use]
     pub fn count(&self) -> u64 {
         let counts = self.buckets.iter().map(|bucket| bucket.count);
-        counts.fold(0, u64::wrapping_add)
+        counts.fold(0, u64::saturating_add)
     }
 
     /// Sum of the durations in nanoseconds.
@@ -158,7 +159,7 @@ impl HistogramSnapshot {
         self.buckets
             .iter()
             .map(|bucket| bucket.sum_ns)
-            .fold(0, u64::wrapping_add)
+            .fold(0, u64::saturating_add)
     }
 
     /// The duration below which a share `q` (0 to 1) of the durations lie, in
@@ -183,8 +184,12 @@ impl HistogramSnapshot {
         None
     }
 
-    /// Adds the contents of `other`.
+    /// Adds the contents of `other`. Sums saturate.
     pub fn merge(&mut self, other: &Self) {
+        self.add_all(other, &mut Adding::default());
+    }
+
+    pub(crate) fn add_all(&mut self, other: &Self, adding: &mut Adding) {
         self.exact &= other.exact;
         for theirs in &other.buckets {
             match self
@@ -193,8 +198,8 @@ impl HistogramSnapshot {
             {
                 Ok(at) => {
                     let ours = &mut self.buckets[at];
-                    ours.count = ours.count.wrapping_add(theirs.count);
-                    ours.sum_ns = ours.sum_ns.wrapping_add(theirs.sum_ns);
+                    adding.add(&mut ours.count, theirs.count);
+                    adding.add(&mut ours.sum_ns, theirs.sum_ns);
                 }
                 Err(at) => self.buckets.insert(at, *theirs),
             }

@@ -51,7 +51,7 @@ impl HistogramSnapshot {
         for bucket in &self.buckets {
             let inner = bucket.index.min(BUCKETS - 1) as i32;
             if inner == 0 {
-                native.zero_count = native.zero_count.wrapping_add(bucket.count);
+                native.zero_count = native.zero_count.saturating_add(bucket.count);
                 continue;
             }
             let own = inner + (FIRST_POWER << SCHEMA);
@@ -59,7 +59,7 @@ impl HistogramSnapshot {
             let merged = -(-own >> (SCHEMA - schema));
             match native.buckets.last_mut() {
                 Some((index, count)) if *index == merged => {
-                    *count = count.wrapping_add(bucket.count);
+                    *count = count.saturating_add(bucket.count);
                 }
                 _ => native.buckets.push((merged, bucket.count)),
             }

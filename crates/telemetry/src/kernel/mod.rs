@@ -41,7 +41,7 @@ pub use ledger::Ledger;
 pub use oldest::{OldestSpan, OldestSpans};
 pub use ops::{Edge, EventOps, Place, SpanPoll};
 pub use ring::{SpanRing, SpanRingBuilder};
-pub use span::{Harvested, Landed, NotBegun, NotEnded, SpanKey, SpanTag, StepId};
+pub use span::{Harvested, Landed, Lost, NotBegun, NotEnded, SpanKey, SpanTag, StepId};
 pub use table::KERNEL_TABLE_SLOTS;
 pub use timeline::LaneFigures;
 pub use token::SpanToken;

@@ -21,7 +21,7 @@ use super::oldest::Waiting;
 use super::ops::{Edge, EventOps};
 use super::pass::Pass;
 use super::slot::{Ending, Slot, State};
-use super::span::{Flags, NotBegun, NotEnded, Packed, SpanKey, SpanTag};
+use super::span::{NotBegun, NotEnded, Packed, SpanKey, SpanTag};
 use super::token::{RINGS, SLOT_BITS, SpanToken};
 use super::turns::Turns;
 use crate::clock::{Clock, monotonic_ns};
@@ -222,7 +222,7 @@ impl<E: EventOps> SpanRing<E> {
     ) -> Option<SpanToken> {
         let begun = self.begin_tagged(key, SpanTag::default(), stream);
         begun
-            .inspect_err(|why| instruments.count_not_begun(*why))
+            .inspect_err(|why| instruments.count_not_begun(key, *why))
             .ok()
     }
 
@@ -290,8 +290,8 @@ impl<E: EventOps> SpanRing<E> {
     /// another ring, touches no event and counts `stale_ends`.
     #[inline]
     pub fn end(&self, token: SpanToken, stream: u64, instruments: &KernelInstruments) {
-        if let Err(NotEnded::Failed(_)) = self.end_span(token, stream) {
-            instruments.span_failures.add(1);
+        if let Err(NotEnded::Failed(lost)) = self.end_span(token, stream) {
+            instruments.count_failed(lost.key);
         }
     }
 
@@ -312,9 +312,9 @@ impl<E: EventOps> SpanRing<E> {
             ending.close(stream);
             Ok(())
         } else {
-            let flags = ending.abandon();
+            let lost = ending.abandon().lost();
             self.counts.failed.add(1);
-            Err(NotEnded::Failed(flags.tag()))
+            Err(NotEnded::Failed(lost))
         }
     }
 
@@ -332,7 +332,7 @@ impl<E: EventOps> SpanRing<E> {
         } else {
             self.counts.stale_ends.add(1);
         }
-        given_up.map(Flags::tag)
+        given_up.map(|packed| packed.flags.tag())
     }
 
     /// Counts an attempt that the caller turned away itself.

@@ -104,9 +104,34 @@ pub enum Harvested {
     /// Its time was read.
     Landed(Landed),
     /// Its time can never be read.
-    Failed(SpanTag),
+    Failed(Lost),
     /// It was left open for too long, and the ring took it back.
-    Reclaimed(SpanTag),
+    Reclaimed(Lost),
+}
+
+/// A span that is over without a time.
+///
+/// ```
+/// # use metrale_telemetry::kernel::{Edge, EventOps, SpanPoll};
+/// # struct Broken;
+/// # impl EventOps for Broken {
+/// #     fn record(&self, _slot: usize, edge: Edge, _stream: u64) -> bool { edge == Edge::Start }
+/// #     fn poll(&self, _slot: usize) -> SpanPoll { SpanPoll::Failed }
+/// # }
+/// use metrale_telemetry::kernel::{Lost, NotEnded, SpanKey, SpanRing, SpanTag};
+///
+/// let ring = SpanRing::new(Broken, 1); // its events record no end
+/// let token = ring.begin_tagged(SpanKey::Kernel(1), SpanTag::default(), 7)?;
+/// let lost = Lost { key: SpanKey::Kernel(1), tag: SpanTag::default() };
+/// assert_eq!(ring.end_span(token, 7), Err(NotEnded::Failed(lost)));
+/// # Ok::<(), metrale_telemetry::kernel::NotBegun>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// What it was to time.
+    pub key: SpanKey,
+    /// What the caller said of it.
+    pub tag: SpanTag,
 }
 
 /// Why a span was not begun.
@@ -133,7 +158,7 @@ pub enum NotEnded {
     Stale,
     /// The end event could not be recorded; the span is over.
     #[error("the end event could not be recorded")]
-    Failed(SpanTag),
+    Failed(Lost),
 }
 
 /// Key and tag in two words, so that a slot can hold them in atomics.
@@ -221,6 +246,13 @@ impl Packed {
         Self {
             value,
             flags: Flags::new(is_lane, tag),
+        }
+    }
+
+    pub(super) fn lost(self) -> Lost {
+        Lost {
+            key: self.key(),
+            tag: self.flags.tag(),
         }
     }
 

@@ -150,9 +150,10 @@ impl Reading<'_> {
         self.0.known.iter().filter_map(Known::recorder).collect()
     }
 
-    /// The name of a row, by the first that has one.
+    /// The name of a row, by the first that has one; none is empty.
     pub(super) fn name(&self, func: u64) -> Option<KernelName> {
-        self.0.known.iter().find_map(|known| known.name(func))
+        let mut names = self.0.known.iter().filter_map(|known| known.name(func));
+        names.find(|name| !name.text.is_empty())
     }
 }
 

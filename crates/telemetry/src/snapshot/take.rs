@@ -2,12 +2,11 @@
 //! How a snapshot is taken.
 
 use super::{
-    HostSnapshot, KernelLane, KernelSnapshot, LaneSnapshot, RowKind, SNAPSHOT_VERSION, Snapshot,
+    HostSnapshot, KernelLane, KernelSnapshot, LaneSnapshot, SNAPSHOT_VERSION, Snapshot,
+    merge::joined,
 };
-use crate::kernel::{FoldedCopy, KernelEstimate, LANES};
+use crate::kernel::{FoldedCopy, KernelEstimate, LANES, SpanKey};
 use crate::telemetry::Telemetry;
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 impl Telemetry {
     /// Everything that was measured so far. It allocates, and stops nobody.
@@ -21,34 +20,32 @@ impl Telemetry {
         let known = self.recorders.read();
         let recorders = known.recorders();
         let first = known.first();
-        let gpu = first.map(|first| ("gpu".to_owned(), first.gpu.clone()));
+        let gpu = first.filter(|first| !first.gpu.is_empty());
+        let gpu = gpu.map(|first| ("gpu".to_owned(), first.gpu.clone()));
         let start_unix_ns = first.and_then(|first| first.start_unix_ns);
-        let mut kernels: BTreeMap<(Option<Arc<str>>, RowKind), KernelSnapshot> = BTreeMap::new();
-        for row in exposed.kernels {
+        let kernels = exposed.kernels.into_iter().map(|row| {
             let named = known.name(row.func);
             let kind = named.as_ref().map(|name| name.kind).unwrap_or_default();
             let text = named.map(|name| name.text);
             let series = text.as_ref().and_then(|name| exposed.labels.get(name));
-            let kernel = KernelSnapshot {
+            KernelSnapshot {
                 name: text.as_deref().map(str::to_owned),
                 kind,
                 series: series.cloned(),
                 total_ns: row.total_ns,
                 samples: row.samples,
+                lost_spans: instruments.lost_of(SpanKey::Kernel(row.func)),
                 figures: folded.row(row.func),
                 lanes: lanes_of(row.func, &estimates),
-            };
-            match kernels.get_mut(&(text.clone(), kind)) {
-                // The same name under another handle.
-                Some(known) => known.join(&kernel),
-                None => drop(kernels.insert((text, kind), kernel)),
             }
-        }
+        });
+        let kernels = joined(kernels).collect();
         drop(known);
         let host = self.host();
         let mut snapshot = Snapshot {
             version: SNAPSHOT_VERSION,
             sources: 1,
+            saturated: false,
             labels: gpu.into_iter().collect(),
             start_unix_ns,
             config: Some(config),
@@ -65,7 +62,7 @@ impl Telemetry {
                 .collect(),
             device: folded.device(),
             lane_gap_unknown: instruments.lane_gap_unknown.get(),
-            kernels: kernels.into_values().collect(),
+            kernels,
             kernel_series: exposed.series,
             losses: folded.losses(),
             table_full: instruments.table_full.get(),
@@ -85,6 +82,7 @@ impl Telemetry {
             gpu: instruments.lane[lane].snapshot(),
             gap: instruments.lane_gap[lane].snapshot(),
             wall: host.lane_wall[lane].snapshot(),
+            lost_spans: instruments.lost_of(SpanKey::Lane(lane)),
             figures: folded.lane(lane),
             incomplete: folded.incomplete(lane),
             estimate: folded.lane_estimate(lane),
@@ -99,12 +97,4 @@ fn lanes_of(func: u64, estimates: &[KernelEstimate]) -> Vec<KernelLane> {
         estimate: own.estimate,
     })
     .collect()
-}
-
-impl Snapshot {
-    /// Sorts the kernels.
-    pub(super) fn sort(&mut self) {
-        self.kernels
-            .sort_by(|a, b| (b.total_ns, &a.name).cmp(&(a.total_ns, &b.name)));
-    }
 }

@@ -28,7 +28,7 @@ impl EventOps for Told {
     fn poll(&self, slot: usize) -> SpanPoll {
         self.answer(slot).0
     }
-    fn gap(&self, _: usize, _: usize) -> Option<u64> {
+    fn gap(&self, _: usize, _: usize) -> Option<i64> {
         Some(40_000)
     }
     fn place(&self, _: u32, slot: usize) -> Place {
