@@ -82,7 +82,9 @@ impl Server {
             let collector = others
                 .iter()
                 .fold(MetraleCollector::new(first), |all, other| all.and(other));
-            registry.register_collector(Box::new(collector));
+            collector
+                .register(&mut registry)
+                .map_err(io::Error::other)?;
         }
         let served = Served {
             registry,

@@ -157,9 +157,7 @@ impl<'p> Player<'p> {
         let mut installed = Vec::new();
         let mut telemetry: Vec<&'static Telemetry> = Vec::new();
         for number in 0..devices {
-            // A recorder wants its telemetry for ever; a replay ends with the
-            // process.
-            let own: &'static Telemetry = Box::leak(Box::default());
+            let own = Telemetry::new().leak();
             own.configure(config)?;
             installed.push(device::install((number % there) as usize, own)?);
             telemetry.push(own);

@@ -6,21 +6,23 @@
 mod served;
 
 use metrale_telemetry::kernel::{
-    Incomplete, LANE_ADMIT, LANE_DECODE, Ledger, SpanKey, SpanPoll, StandardError,
+    Incomplete, LANE_ADMIT, LANE_DECODE, SpanKey, SpanPoll, StandardError,
 };
+use metrale_telemetry::runtime::{KernelName, RecorderSource};
 use metrale_telemetry::snapshot::{
-    KernelName, MergeError, OldestSpanSnapshot, RecorderSnapshot, RowKind, SNAPSHOT_VERSION, Source,
+    MergeError, OldestSpanSnapshot, OtherGpu, RecorderSnapshot, RowKind, SNAPSHOT_VERSION,
 };
 use metrale_telemetry::{Floor, Sampling, Snapshot, Step, Telemetry, TelemetryConfig};
 use served::Served;
 use std::sync::{Arc, Weak};
+use std::time::{Duration, UNIX_EPOCH};
 
 struct Recorder {
     gpu: &'static str,
     landed: u64,
 }
 
-impl Source for Recorder {
+impl RecorderSource for Recorder {
     fn recorder(&self) -> RecorderSnapshot {
         let mut oldest = OldestSpanSnapshot::default();
         oldest.ring = "lanes".to_owned();
@@ -30,12 +32,8 @@ impl Source for Recorder {
         let mut recorder = RecorderSnapshot::default();
         recorder.gpu = self.gpu.to_owned();
         recorder.oldest = vec![oldest];
-        recorder.lane_ledger = Ledger {
-            attempts: self.landed,
-            begun: self.landed,
-            landed: self.landed,
-            ..Ledger::default()
-        };
+        let ledger = &mut recorder.lane_ledger;
+        (ledger.attempts, ledger.begun, ledger.landed) = (self.landed, self.landed, self.landed);
         recorder
     }
 
@@ -53,13 +51,13 @@ impl Source for Recorder {
     }
 }
 
-fn source(gpu: &'static str, landed: u64) -> Arc<dyn Source> {
+fn source(gpu: &'static str, landed: u64) -> Arc<dyn RecorderSource> {
     Arc::new(Recorder { gpu, landed })
 }
 
-fn attach(telemetry: &Telemetry, source: &Arc<dyn Source>) {
-    let weak: Weak<dyn Source> = Arc::downgrade(source);
-    telemetry.attach(weak);
+fn attach(telemetry: &Telemetry, source: &Arc<dyn RecorderSource>) {
+    let weak: Weak<dyn RecorderSource> = Arc::downgrade(source);
+    telemetry.attach(weak).expect("the same GPU");
 }
 
 const LANE: (SpanKey, usize, u64) = (SpanKey::Lane(LANE_DECODE), LANE_DECODE, 1);
@@ -266,7 +264,45 @@ fn a_closed_recorder_leaves_its_counts_and_names() {
     let recorder = source("GPU-1", 20);
     attach(&telemetry, &recorder);
     assert_eq!(telemetry.snapshot().ledgers().0.landed, 100);
-    assert_eq!(telemetry.snapshot().labels["gpu"], "GPU-1");
+    let labels = telemetry.snapshot().labels;
+    assert_eq!(labels["gpu"], "GPU-1");
+    // A third is of another: it is none, and no label changes.
+    for other in ["GPU-2", "unknown"] {
+        let refused = source(other, 1);
+        let (ours, theirs) = ("GPU-1".to_owned(), other.to_owned());
+        let error = Err(OtherGpu { ours, theirs });
+        assert_eq!(telemetry.admits(other), error);
+        assert_eq!(telemetry.attach(Arc::downgrade(&refused)), error);
+    }
+    let after = telemetry.snapshot();
+    assert_eq!((after.labels, after.recorders.len()), (labels, 2));
+}
+
+#[test]
+fn labels_and_start_are_those_of_the_first_recorder_for_good() {
+    let telemetry = Telemetry::new();
+    let before = telemetry.snapshot();
+    assert_eq!((before.labels.len(), before.start_unix_ns), (0, None));
+    let recorders = [source("unknown", 1), source("unknown", 2)];
+    attach(&telemetry, &recorders[0]);
+    let first = telemetry.snapshot();
+    assert_eq!(first.labels["gpu"], "unknown");
+    let began = UNIX_EPOCH + Duration::from_nanos(first.start_unix_ns.unwrap());
+    assert!(began.elapsed().unwrap() < Duration::from_secs(60));
+    attach(&telemetry, &recorders[1]);
+    telemetry.detach(&recorders[0]);
+    let later = telemetry.snapshot();
+    assert_eq!((later.labels, later.recorders.len()), (first.labels, 2));
+    assert_eq!(later.start_unix_ns, first.start_unix_ns);
+
+    // Of merged ones the latest, in either order.
+    let (mut one, mut other) = (telemetry.snapshot(), before);
+    other.start_unix_ns = Some(7);
+    let (ours, theirs) = (one.clone(), other.clone());
+    one.merge(&theirs).unwrap();
+    other.merge(&ours).unwrap();
+    assert_eq!(one.start_unix_ns, first.start_unix_ns);
+    assert_eq!(other.start_unix_ns, first.start_unix_ns);
 }
 
 #[test]
@@ -321,10 +357,9 @@ fn errors_of_separate_processes_add_by_their_squares() {
     let mut left = telemetry.snapshot();
     let mut right = left.clone();
     let set = |taken: &mut Snapshot, total_ns: f64| {
-        taken.kernels[0].lanes[0].estimate.error = Some(StandardError {
-            total_ns,
-            share: total_ns / 4e6,
-        });
+        let mut error = StandardError::default();
+        (error.total_ns, error.share) = (total_ns, total_ns / 4e6);
+        taken.kernels[0].lanes[0].estimate.error = Some(error);
     };
     set(&mut left, 30_000.0);
     set(&mut right, 40_000.0);

@@ -2,6 +2,7 @@
 //! Why a recorder could not be made.
 
 use metrale_gpu_sys::cuda::{DriverError, Status};
+use metrale_telemetry::snapshot::OtherGpu;
 
 /// Why a recorder could not be made. The application can run on without it.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +35,9 @@ pub enum InstallError {
         /// What the driver answered.
         status: Status,
     },
+    /// The telemetry has recorders of another GPU.
+    #[error(transparent)]
+    OtherGpu(#[from] OtherGpu),
     /// The harvest thread could not be started.
     #[error("the harvest thread could not be started: {0}; harvest explicitly instead")]
     Thread(#[source] std::io::Error),

@@ -41,7 +41,7 @@ impl Pair {
 }
 
 /// A pool of CUDA event pairs: the [`EventOps`] of a recorder's rings.
-pub struct CudaEvents {
+pub(super) struct CudaEvents {
     driver: Arc<Driver>,
     context: u64,
     /// Tells the context from a later one with the same handle.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Who harvests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Harvest {
     /// A thread of the recorder, at this interval. A poll that blocks in the
     /// driver holds up nobody else: right for a server.

@@ -123,18 +123,16 @@ fn kernel(name: &str, samples: u64, total_ns: u64) -> KernelRow {
 }
 
 fn estimate(lane: &str, steps: u64, share: f64, error: Option<f64>) -> KernelLane {
-    KernelLane {
-        lane: lane.into(),
-        estimate: Estimate {
-            steps,
-            total_ns: share * 1.8932e9,
-            share,
-            error: error.map(|error| StandardError {
-                total_ns: error * 1.8932e9,
-                share: error,
-            }),
-        },
-    }
+    let mut row = KernelLane::default();
+    row.lane = lane.into();
+    (row.estimate.steps, row.estimate.share) = (steps, share);
+    row.estimate.total_ns = share * 1.8932e9;
+    row.estimate.error = error.map(|share| {
+        let mut error = StandardError::default();
+        (error.total_ns, error.share) = (share * 1.8932e9, share);
+        error
+    });
+    row
 }
 
 /// What three armed steps in one of 189 decode steps left.

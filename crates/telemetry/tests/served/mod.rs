@@ -2,8 +2,9 @@
 //! Serves steps on a GPU that is done at once and answers what it is told.
 
 use metrale_telemetry::kernel::{
-    Edge, Entered, EventOps, Fold, Place, SpanKey, SpanPoll, SpanRing, SpanTag, StepId, StepTable,
+    Edge, EventOps, Place, SpanKey, SpanPoll, SpanRing, SpanTag, StepId,
 };
+use metrale_telemetry::runtime::{Entered, Fold, StepTable};
 use metrale_telemetry::{Step, Telemetry};
 use std::sync::Mutex;
 
@@ -27,7 +28,7 @@ impl EventOps for Told {
     fn poll(&self, slot: usize) -> SpanPoll {
         self.answer(slot).0
     }
-    fn gap(&self, _: usize, _: usize) -> Option<u64> {
+    fn gap(&self, _: usize, _: usize) -> Option<i64> {
         Some(40_000)
     }
     fn place(&self, _: u32, slot: usize) -> Place {
