@@ -4,8 +4,13 @@
 //! threads do to each other is for the models of `metrale-loom-tests`.
 #![cfg(not(metrale_loom))]
 
+#[cfg(feature = "prometheus")]
+mod export;
 mod instruments;
 mod order;
 mod plain;
 mod ring;
+#[cfg(feature = "prometheus")]
+#[path = "../served/mod.rs"]
+mod served;
 mod source;
