@@ -4,7 +4,15 @@
 use metrale_gpu_sys::cuda::{DriverError, Status};
 use metrale_telemetry::snapshot::OtherGpu;
 
-/// Why a recorder could not be made. The application can run on without it.
+/// Why a recorder could not be made. The application can run on without it, or
+/// with [`Recorder::disabled`](super::Recorder::disabled).
+///
+/// ```
+/// use metrale_gpu_runtime::timing::{Driver, InstallError};
+/// if let Err(error) = Driver::system() {
+///     println!("{}", InstallError::from(error)); // what is missing
+/// }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InstallError {

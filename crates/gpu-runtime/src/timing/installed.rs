@@ -39,6 +39,14 @@ const NEVER: u64 = u64::MAX;
 static INSTALLED: OnceLock<Installed> = OnceLock::new();
 
 /// A recorder is installed already; the one given comes back.
+///
+/// ```
+/// use metrale_gpu_runtime::timing::{Recorder, install};
+/// install(Recorder::disabled())?;
+/// let error = install(Recorder::disabled()).unwrap_err();
+/// error.rejected.close();
+/// # Ok::<(), metrale_gpu_runtime::timing::AlreadyInstalledError>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[error("this process has a recorder installed already (label {label:?})")]
 #[non_exhaustive]

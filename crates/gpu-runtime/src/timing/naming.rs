@@ -17,6 +17,15 @@ use std::ffi::CStr;
 use std::sync::Arc;
 
 /// GPU time of one kernel or graph, with its name.
+///
+/// ```
+/// # use metrale_gpu_runtime::timing::{Recorder, demangle};
+/// # let recorder = Recorder::disabled();
+/// for kernel in recorder.kernels() {
+///     let name = kernel.name.as_deref().unwrap_or("(no name)");
+///     println!("{}: {} ns, {} timed", demangle(name), kernel.total_ns, kernel.samples);
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NamedKernel {

@@ -159,7 +159,7 @@ fn a_telemetry_refuses_a_recorder_of_another_gpu_and_nothing_is_made() {
             ..config()
         };
         // SAFETY: the contexts live as long as the test.
-        unsafe { Recorder::from_raw(driver(), context, telemetry, config) }
+        unsafe { Recorder::from_raw(driver(), super::rig::context(context), telemetry, config) }
     };
     let before = calls("cuEventCreate");
     let Err(InstallError::OtherGpu(refused)) = make(second.context, None) else {
