@@ -16,7 +16,7 @@ mod take;
 
 pub use crate::series::{KernelSeries, MAX_KERNEL_SERIES, OTHER_KERNELS};
 pub use merge::MergeError;
-pub use recorders::OtherGpu;
+pub use recorders::OtherGpuError;
 
 use crate::config::TelemetryConfig;
 use crate::floor::Floor;
