@@ -28,6 +28,7 @@ mod floor;
 mod host;
 pub mod instrument;
 pub mod kernel;
+mod lanes;
 pub mod snapshot;
 mod sync;
 
@@ -39,6 +40,7 @@ mod telemetry;
 pub use config::{ConfigError, TelemetryConfig};
 pub use floor::Floor;
 pub use host::HostInstruments;
+pub use lanes::LaneNamesError;
 pub use level::{Level, UnknownLevel};
 pub use sampling::Sampling;
 pub use snapshot::Snapshot;

@@ -17,7 +17,7 @@ mod spans;
 pub use folding::Folding;
 pub use spans::{MAX_SPANS, MAX_STEP_SPANS};
 
-use super::LANES;
+use super::MAX_LANES;
 use super::estimates::{LaneOfStep, RowOfStep, StepSums};
 use super::folded::{BusyGap, Folded};
 use super::landing::Launches;
@@ -32,9 +32,9 @@ const MAX_ROWS: usize = 32_768;
 /// A step is given up when this many later ones were begun.
 const GIVEN_UP: u32 = FOLLOWED_STEPS as u32;
 
-type LanesOfStep = [LaneOfStep; LANES.len()];
+type LanesOfStep = [LaneOfStep; MAX_LANES];
 
-const NO_LANES: LanesOfStep = [LaneOfStep { spans: 0, ns: 0 }; LANES.len()];
+const NO_LANES: LanesOfStep = [LaneOfStep { spans: 0, ns: 0 }; MAX_LANES];
 
 /// Lane time of steps that are not followed, since it was last handed on.
 #[derive(Clone, Copy, Default)]
@@ -56,7 +56,9 @@ pub struct Fold {
     /// To add up the rows again would leave little room.
     is_added_up: bool,
     scratch: Scratch,
-    unfollowed: [Unfollowed; LANES.len()],
+    unfollowed: [Unfollowed; MAX_LANES],
+    /// How many lanes there are.
+    lanes: usize,
     /// The first step of the estimates' window that these are of.
     window: u64,
     /// The table's counts that were handed on.
@@ -72,7 +74,8 @@ impl Default for Fold {
             rows: Vec::with_capacity(MAX_ROWS),
             is_added_up: false,
             scratch: Scratch::with_capacity(MAX_STEP_SPANS),
-            unfollowed: [Unfollowed::default(); LANES.len()],
+            unfollowed: [Unfollowed::default(); MAX_LANES],
+            lanes: 0,
             window: 0,
             table_late_spans: 0,
             table_turned_away: 0,
@@ -153,7 +156,7 @@ impl Fold {
     fn hand_on(&mut self, table: &StepTable, folded: &mut Folded) {
         // Where it changed meanwhile, these are of both windows.
         let is_of_window = folded.estimates.window() == self.window;
-        for (lane, sums) in self.unfollowed.iter_mut().enumerate() {
+        for (lane, sums) in self.unfollowed[..self.lanes].iter_mut().enumerate() {
             folded.incomplete[lane].add(sums.armed_steps, sums.armed_ns);
             if is_of_window {
                 folded.estimates.add_unsampled(lane, sums.steps, sums.ns);
@@ -232,7 +235,7 @@ impl Fold {
         let spans = self.spans.of(entry).filter(|_| is_placed);
         let figures = spans.map(|(lanes, launches)| {
             let busy = BusyGap::of(floor_ns);
-            self.scratch.figures(lanes, launches, |launch| {
+            self.scratch.figures(self.lanes, lanes, launches, |launch| {
                 folded.add_launch(&launch, busy);
             })
         });
@@ -241,7 +244,7 @@ impl Fold {
         folded.unplaced_steps += u64::from(armed && !is_lost && figures.is_none());
         let sums = StepSums {
             number: standing.number,
-            lanes: &self.of_lanes[entry],
+            lanes: &self.of_lanes[entry][..self.lanes],
             rows,
             figures: figures.as_ref(),
             is_armed: armed,

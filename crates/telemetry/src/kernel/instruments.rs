@@ -10,16 +10,18 @@ use super::span::{Landed, NotBegun, SpanKey};
 use super::table::{KERNEL_TABLE_SLOTS, KernelTable};
 use super::timeline::LaneFigures;
 use crate::instrument::{Counter, NanosHistogram};
+use crate::lanes::LaneNames;
 use crate::sampling::Sampling;
 use crate::sync::relaxed::{self, Mutex, lock};
 use crate::sync::{Ordering, array_of, const_fn};
 use std::fmt;
+use std::sync::OnceLock;
 
 /// Places of the kernel table.
 pub(super) const PLACES: usize = 2 * KERNEL_TABLE_SLOTS;
 
-/// GPU time by lane and by kernel. `const`, fixed size (about 310 KiB), no
-/// allocation but for reading.
+/// GPU time by lane and by kernel. `const`, fixed size (about 340 KiB), no
+/// allocation but for reading and for naming lanes.
 pub struct KernelInstruments {
     /// GPU time of each lane's spans.
     pub lane: [NanosHistogram; 3],
@@ -35,6 +37,7 @@ pub struct KernelInstruments {
     pub spans_dropped: Counter,
     /// Spans begun whose start, end or reading failed.
     pub span_failures: Counter,
+    own_lanes: OnceLock<Box<[OwnLane]>>,
     kernels: KernelTable<PLACES>,
     batch: Mutex<Batch>,
     /// What steps came to. A pass does not wait for it; a reader holds it for
@@ -42,6 +45,13 @@ pub struct KernelInstruments {
     pub(super) folded: Mutex<Folded>,
     /// The first step of the estimates' window.
     window: relaxed::AtomicU64,
+}
+
+/// A lane that the application named.
+struct OwnLane {
+    name: Box<str>,
+    gpu: NanosHistogram,
+    gap: NanosHistogram,
 }
 
 /// GPU time of one kernel.
@@ -67,6 +77,7 @@ impl KernelInstruments {
                 table_full: Counter::new(),
                 spans_dropped: Counter::new(),
                 span_failures: Counter::new(),
+                own_lanes: OnceLock::new(),
                 kernels: KernelTable::new(),
                 batch: Mutex::new(Batch::new()),
                 folded: Mutex::new(Folded::new()),
@@ -75,13 +86,57 @@ impl KernelInstruments {
         }
     }
 
-    /// Counts GPU time of `ns` nanoseconds. A lane outside [`LANES`] is
+    /// Takes lanes on, once; whether it was that once.
+    pub(crate) fn name_lanes(&self, names: &LaneNames<'_>) -> bool {
+        let own = names.iter().map(|name| OwnLane {
+            name: name.into(),
+            gpu: NanosHistogram::new(),
+            gap: NanosHistogram::new(),
+        });
+        self.own_lanes.set(own.collect()).is_ok()
+    }
+
+    fn own_lane(&self, lane: usize) -> Option<&OwnLane> {
+        self.own_lanes.get()?.get(lane.checked_sub(LANES.len())?)
+    }
+
+    /// How many lanes there are: those of [`LANES`], and the ones that were
+    /// named. The next index, and all above it, are no lane's.
+    #[must_use]
+    #[inline]
+    pub fn lanes(&self) -> usize {
+        LANES.len() + self.own_lanes.get().map_or(0, |own| own.len())
+    }
+
+    /// A lane's name.
+    #[must_use]
+    pub fn lane_name(&self, lane: usize) -> Option<&str> {
+        let own = || self.own_lane(lane).map(|own| &*own.name);
+        LANES.get(lane).copied().or_else(own)
+    }
+
+    /// GPU time of a lane's spans, whichever lane it is.
+    #[must_use]
+    #[inline]
+    pub fn lane_times(&self, lane: usize) -> Option<&NanosHistogram> {
+        let own = || self.own_lane(lane).map(|own| &own.gpu);
+        self.lane.get(lane).or_else(own)
+    }
+
+    /// As [`lane_gap`](Self::lane_gap), of whichever lane.
+    #[must_use]
+    pub fn lane_gaps(&self, lane: usize) -> Option<&NanosHistogram> {
+        let own = || self.own_lane(lane).map(|own| &own.gap);
+        self.lane_gap.get(lane).or_else(own)
+    }
+
+    /// Counts GPU time of `ns` nanoseconds. An index that is no lane's is
     /// ignored; a kernel that has no row counts `table_full`.
     #[inline]
     pub fn record(&self, key: SpanKey, ns: u64) {
         match key {
             SpanKey::Lane(lane) => {
-                if let Some(histogram) = self.lane.get(lane) {
+                if let Some(histogram) = self.lane_times(lane) {
                     histogram.observe(ns);
                 }
             }
@@ -137,7 +192,7 @@ impl KernelInstruments {
     /// Counts a landed span of a lane.
     pub(super) fn count_lane(&self, lane: usize, span: &Landed) {
         self.record(span.key, span.ns);
-        match (span.gap_ns, self.lane_gap.get(lane)) {
+        match (span.gap_ns, self.lane_gaps(lane)) {
             (Some(gap_ns), Some(histogram)) => histogram.observe(gap_ns),
             (None, Some(_)) => self.lane_gap_unknown.add(1),
             (_, None) => {}
@@ -247,8 +302,10 @@ impl Default for KernelInstruments {
 impl fmt::Debug for KernelInstruments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("KernelInstruments");
-        for (name, histogram) in LANES.iter().zip(&self.lane) {
-            out.field(name, histogram);
+        for lane in 0..self.lanes() {
+            if let (Some(name), Some(times)) = (self.lane_name(lane), self.lane_times(lane)) {
+                out.field(name, times);
+            }
         }
         out.field("kernels", &self.kernels().len())
             .field("table_full", &self.table_full)

@@ -59,3 +59,6 @@ pub const LANE_ADMIT: usize = 0;
 pub const LANE_PREFILL: usize = 1;
 /// Index of the decode lane in [`LANES`].
 pub const LANE_DECODE: usize = 2;
+/// Lanes that there can be: those of [`LANES`], and the ones that
+/// [`Telemetry::name_lanes`](crate::Telemetry::name_lanes) adds.
+pub const MAX_LANES: usize = 16;

@@ -5,7 +5,8 @@ use super::{
     HostSnapshot, KernelLane, KernelSnapshot, LaneSnapshot, RecorderSnapshot, RowKind,
     SNAPSHOT_VERSION, Snapshot,
 };
-use crate::kernel::{FoldedCopy, KernelEstimate, LANES};
+use crate::kernel::{FoldedCopy, KernelEstimate};
+use crate::lanes::LaneNamesError;
 use crate::sync::{Mutex, const_fn, lock};
 use crate::telemetry::Telemetry;
 use std::collections::BTreeMap;
@@ -51,6 +52,21 @@ impl Sources {
     const_fn! {
         pub(crate) const fn new() -> Self {
             Self(Mutex::new(Vec::new()))
+        }
+    }
+}
+
+impl Sources {
+    /// Runs `set` while no recorder was made, and none is taken in meanwhile.
+    pub(crate) fn before_the_first(
+        &self,
+        set: impl FnOnce() -> Result<(), LaneNamesError>,
+    ) -> Result<(), LaneNamesError> {
+        let sources = lock(&self.0);
+        if sources.is_empty() {
+            set()
+        } else {
+            Err(LaneNamesError::TooLate)
         }
     }
 }
@@ -111,7 +127,7 @@ impl Telemetry {
                 total_ns: row.total_ns,
                 samples: row.samples,
                 figures: folded.row(row.func),
-                lanes: lanes_of(row.func, &estimates),
+                lanes: self.lanes_of(row.func, &estimates),
             };
             match kernels.get_mut(&(text.clone(), kind)) {
                 // The same name under another handle.
@@ -134,8 +150,8 @@ impl Telemetry {
                 launches: host.launches.get(),
                 graph_launches: host.graph_launches.get(),
             },
-            lanes: (0..LANES.len())
-                .map(|lane| self.lane(lane, &folded))
+            lanes: (0..self.lanes())
+                .filter_map(|lane| self.lane(lane, &folded))
                 .collect(),
             device: folded.device(),
             lane_gap_unknown: instruments.lane_gap_unknown.get(),
@@ -152,17 +168,30 @@ impl Telemetry {
         snapshot
     }
 
-    fn lane(&self, lane: usize, folded: &FoldedCopy) -> LaneSnapshot {
+    fn lane(&self, lane: usize, folded: &FoldedCopy) -> Option<LaneSnapshot> {
         let (instruments, host) = (self.instruments(), self.host());
-        LaneSnapshot {
-            lane: LANES[lane].to_owned(),
-            gpu: instruments.lane[lane].snapshot(),
-            gap: instruments.lane_gap[lane].snapshot(),
-            wall: host.lane_wall[lane].snapshot(),
+        Some(LaneSnapshot {
+            lane: self.lane_name(lane)?.to_owned(),
+            gpu: instruments.lane_times(lane)?.snapshot(),
+            gap: instruments.lane_gaps(lane)?.snapshot(),
+            wall: host.lane_walls(lane)?.snapshot(),
             figures: folded.lane(lane),
             incomplete: folded.incomplete(lane),
             estimate: folded.lane_estimate(lane),
-        }
+        })
+    }
+}
+
+impl Telemetry {
+    fn lanes_of(&self, func: u64, estimates: &[KernelEstimate]) -> Vec<KernelLane> {
+        let own = estimates.iter().filter(|row| row.func == func);
+        let of = |row: &KernelEstimate| {
+            Some(KernelLane {
+                lane: self.lane_name(row.lane)?.to_owned(),
+                estimate: row.estimate,
+            })
+        };
+        own.filter_map(of).collect()
     }
 }
 
@@ -190,15 +219,6 @@ fn labels(recorders: &[RecorderSnapshot]) -> BTreeMap<String, String> {
         [gpu] => BTreeMap::from([("gpu".to_owned(), gpu.to_owned())]),
         _ => BTreeMap::new(),
     }
-}
-
-fn lanes_of(func: u64, estimates: &[KernelEstimate]) -> Vec<KernelLane> {
-    let own = estimates.iter().filter(|it| it.func == func);
-    own.map(|it| KernelLane {
-        lane: LANES[it.lane].to_owned(),
-        estimate: it.estimate,
-    })
-    .collect()
 }
 
 impl Snapshot {

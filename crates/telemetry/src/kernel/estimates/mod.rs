@@ -15,7 +15,7 @@ mod statistics;
 
 pub use statistics::{ENOUGH_STEPS, Estimate, StandardError};
 
-use super::LANES;
+use super::MAX_LANES;
 use super::instruments::PLACES;
 use super::timeline::{Figures, NO_ROW};
 use crate::sampling::Sampling;
@@ -132,7 +132,8 @@ pub(super) struct RowOfStep {
 /// What is known of a step when it is folded.
 pub(super) struct StepSums<'a> {
     pub(super) number: u64,
-    pub(super) lanes: &'a [LaneOfStep; LANES.len()],
+    /// One of each lane that there is.
+    pub(super) lanes: &'a [LaneOfStep],
     /// At most one of each row and lane.
     pub(super) rows: &'a [RowOfStep],
     pub(super) figures: Option<&'a Figures>,
@@ -146,9 +147,9 @@ pub(super) struct StepSums<'a> {
 pub(super) struct Estimates {
     /// The first step of the window.
     window: u64,
-    lanes: [Lane; LANES.len()],
+    lanes: [Lane; MAX_LANES],
     /// Row of a place in each lane, plus 1; 0: none yet.
-    index: [[u16; LANES.len()]; PLACES],
+    index: [[u16; MAX_LANES]; PLACES],
     rows: [KernelSums; ROWS],
     used: u16,
     unpaired: u64,
@@ -167,8 +168,8 @@ impl Estimates {
         };
         Self {
             window: 0,
-            lanes: [lane; LANES.len()],
-            index: [[0; LANES.len()]; PLACES],
+            lanes: [lane; MAX_LANES],
+            index: [[0; MAX_LANES]; PLACES],
             rows: [KernelSums::NONE; ROWS],
             used: 0,
             unpaired: 0,
@@ -308,7 +309,7 @@ impl Estimates {
                 })
             })
         };
-        (0..LANES.len()).flat_map(of_lane).collect()
+        (0..MAX_LANES).flat_map(of_lane).collect()
     }
 
     /// Steps with rows of a lane that had no span, and launches without a row.

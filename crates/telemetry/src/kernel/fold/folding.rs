@@ -35,6 +35,7 @@ impl Fold {
                 (sums.steps, sums.ns) = (0, 0);
             }
         }
+        self.lanes = into.lanes();
         Folding {
             fold: self,
             table,
@@ -98,13 +99,15 @@ impl Folding<'_> {
     #[inline(never)]
     fn lane(&mut self, lane: usize, span: Landed) {
         self.into.count_lane(lane, &span);
+        // One of a lane that has no name is nobody's time.
+        let is_named = lane < self.fold.lanes;
         let tag = span.tag();
         let fold = &mut *self.fold;
         if let StepId::Track(track) = tag.step
             && let Some(entry) = fold.count(self.table, track)
         {
-            // One of a lane that has no name is nobody's time.
-            if let Some(sums) = fold.of_lanes[entry].get_mut(lane) {
+            if is_named {
+                let sums = &mut fold.of_lanes[entry][lane];
                 sums.spans += 1;
                 sums.ns = sums.ns.saturating_add(span.ns);
                 let own = Interval {
@@ -119,9 +122,10 @@ impl Folding<'_> {
             }
             return;
         }
-        let Some(sums) = fold.unfollowed.get_mut(lane) else {
+        if !is_named {
             return;
-        };
+        }
+        let sums = &mut fold.unfollowed[lane];
         if tag.armed {
             sums.armed_steps += 1;
             sums.armed_ns = sums.armed_ns.saturating_add(span.ns);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Random programs of steps against plain sums over their spans.
 
-use super::rig::{Rig, Work};
-use crate::kernel::{LANES, SpanKey, SpanPoll, SpanToken};
+use super::rig::{LANES, Rig, Work};
+use crate::kernel::{SpanKey, SpanPoll, SpanToken};
 use crate::sampling::Sampling;
 use crate::sync::relaxed::lock;
 use proptest::prelude::*;
@@ -50,7 +50,7 @@ fn call() -> impl Strategy<Value = Call> {
     let rarely = || prop::bool::weighted(0.1);
     prop_oneof![
         6 => Just(Call::NewStep),
-        24 => (back(), kernel, 0..LANES.len(), 0..3u64)
+        24 => (back(), kernel, 0..LANES, 0..3u64)
             .prop_map(|(back, kernel, lane, stream)| Call::Begin { back, kernel, lane, stream }),
         20 => (0..6usize).prop_map(Call::End),
         1 => (0..6usize).prop_map(Call::EndFails),
@@ -69,7 +69,7 @@ struct Plain {
     closed: bool,
     lost: bool,
     /// Lane spans that landed: how many, and their time.
-    lanes: [(u64, u64); LANES.len()],
+    lanes: [(u64, u64); LANES],
     kernels: BTreeMap<(usize, u64), u64>,
 }
 
@@ -89,7 +89,7 @@ struct Program {
     ended: Vec<Span>,
     late_spans: u64,
     /// Time of lane spans that are in no step.
-    beside: [u64; LANES.len()],
+    beside: [u64; LANES],
     /// Grows by more than a place is rounded by.
     now_ns: i64,
 }
@@ -102,7 +102,7 @@ impl Program {
             open: Vec::new(),
             ended: Vec::new(),
             late_spans: 0,
-            beside: [0; LANES.len()],
+            beside: [0; LANES],
             now_ns: 0,
         }
     }
@@ -294,14 +294,14 @@ impl Program {
             of.any(|(lane, _)| step.lanes[*lane].0 == 0)
         });
         prop_assert_eq!(losses.unpaired_steps, unpaired.count() as u64);
-        for lane in 0..LANES.len() {
+        for lane in 0..LANES {
             let ns = |lost| {
                 let of = self.steps.iter().filter(move |step| step.lost == lost);
                 of.map(|step| step.lanes[lane].1).sum::<u64>()
             };
             let expected = (ns(false), ns(true) + self.beside[lane]);
             prop_assert_eq!(self.rig.lane_ns(lane), expected);
-            let total_ns = self.rig.into.lane[lane].snapshot().sum_ns();
+            let total_ns = self.rig.into.lane_times(lane).unwrap().snapshot().sum_ns();
             prop_assert_eq!(expected.0 + expected.1, total_ns);
             let estimate = folded.lane_estimate(lane);
             let steps = complete().filter(|step| step.lanes[lane].0 > 0);

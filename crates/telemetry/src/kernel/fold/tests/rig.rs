@@ -6,7 +6,11 @@ use crate::kernel::{
     Edge, Entered, EventOps, Fold, FoldedCopy, KernelInstruments, NotBegun, Place, SpanKey,
     SpanPoll, SpanRing, SpanTag, SpanToken, StepId, StepTable,
 };
+use crate::lanes::LaneNames;
 use std::sync::Mutex;
+
+/// Lanes of a rig: the three and two more.
+pub(super) const LANES: usize = 5;
 
 struct Gpu {
     answers: Vec<SpanPoll>,
@@ -55,11 +59,13 @@ impl Rig {
             places: vec![Place::Unknown; slots],
             fails: false,
         };
+        let into = Box::<KernelInstruments>::default();
+        assert!(into.name_lanes(&LaneNames::new(&["draft", "sample"]).unwrap()));
         Self {
             ring: SpanRing::new(Told(Mutex::new(gpu)), slots),
             table: StepTable::new(),
             fold: Fold::default(),
-            into: Box::default(),
+            into,
             newest: 0,
             armed: true,
         }
