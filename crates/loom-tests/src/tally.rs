@@ -67,8 +67,8 @@ impl Tally {
     pub fn take(&self, span: Harvested) {
         match span {
             Harvested::Landed(span) => self.land(span),
-            Harvested::Failed(tag) => self.lose(&self.failed, tag),
-            Harvested::Reclaimed(tag) => self.lose(&self.reclaimed, tag),
+            Harvested::Failed(_, tag) => self.lose(&self.failed, tag),
+            Harvested::Reclaimed(_, tag) => self.lose(&self.reclaimed, tag),
         }
     }
 

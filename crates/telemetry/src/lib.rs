@@ -33,6 +33,7 @@ pub mod snapshot;
 mod sync;
 
 mod level;
+mod records;
 mod sampling;
 mod step;
 mod telemetry;

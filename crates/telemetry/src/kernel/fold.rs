@@ -12,6 +12,7 @@
 //! 5. Memory is taken once, when the fold is made.
 
 mod folding;
+mod records;
 mod spans;
 
 pub use folding::Folding;
@@ -24,6 +25,7 @@ use super::landing::Launches;
 use super::span::Flags;
 use super::steps::{FOLLOWED_STEPS, Standing, StepTable};
 use super::timeline::{NO_ROW, Scratch};
+use records::Waiting;
 use spans::Spans;
 
 /// Rows of all waiting steps: one to a kernel, lane and step, once they are
@@ -56,6 +58,7 @@ pub struct Fold {
     /// To add up the rows again would leave little room.
     is_added_up: bool,
     scratch: Scratch,
+    records: Waiting,
     unfollowed: [Unfollowed; MAX_LANES],
     /// How many lanes there are.
     lanes: usize,
@@ -74,6 +77,7 @@ impl Default for Fold {
             rows: Vec::with_capacity(MAX_ROWS),
             is_added_up: false,
             scratch: Scratch::with_capacity(MAX_STEP_SPANS),
+            records: Waiting::new(),
             unfollowed: [Unfollowed::default(); MAX_LANES],
             lanes: 0,
             window: 0,

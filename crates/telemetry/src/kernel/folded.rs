@@ -5,6 +5,7 @@
 use super::MAX_LANES;
 use super::estimates::{Estimates, StepSums};
 use super::instruments::PLACES;
+use super::records::ShapeSums;
 use super::timeline::{Before, LaneFigures};
 use serde::{Deserialize, Serialize};
 
@@ -168,6 +169,7 @@ pub(super) struct Folded {
     pub(super) incomplete: [Incomplete; MAX_LANES],
     pub(super) device: LaneFigures,
     pub(super) rows: [RowFigures; PLACES],
+    pub(super) shapes: ShapeSums,
     incomplete_steps: u64,
     pub(super) unplaced_steps: u64,
     pub(super) late_spans: u64,
@@ -181,6 +183,7 @@ impl Folded {
             incomplete: [Incomplete::NONE; MAX_LANES],
             device: LaneFigures::NONE,
             rows: [RowFigures::NONE; PLACES],
+            shapes: ShapeSums::new(),
             incomplete_steps: 0,
             unplaced_steps: 0,
             late_spans: 0,

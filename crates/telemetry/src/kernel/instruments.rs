@@ -6,13 +6,16 @@ use super::LANES;
 use super::estimates::{KernelEstimate, LaneEstimate};
 use super::folded::{Folded, Incomplete, RowFigures, StepLosses};
 use super::landing::{Batch, Landing, Launches};
+use super::records::{
+    OpenSteps, RecentSteps, ShapeTimes, SlowMinute, StepCursor, StepLog, StepRecord,
+};
 use super::span::{Landed, NotBegun, SpanKey};
 use super::table::{KERNEL_TABLE_SLOTS, KernelTable};
 use super::timeline::LaneFigures;
 use crate::instrument::{Counter, NanosHistogram};
 use crate::lanes::LaneNames;
 use crate::sampling::Sampling;
-use crate::sync::relaxed::{self, Mutex, lock};
+use crate::sync::relaxed::{self, Mutex, lock, try_lock};
 use crate::sync::{Ordering, array_of, const_fn};
 use std::fmt;
 use std::sync::OnceLock;
@@ -43,6 +46,10 @@ pub struct KernelInstruments {
     /// What steps came to. A pass does not wait for it; a reader holds it for
     /// a copy.
     pub(super) folded: Mutex<Folded>,
+    /// The steps that left no record yet.
+    pub(crate) open_steps: OpenSteps,
+    /// Those that did. As `folded`, and taken after it.
+    pub(super) log: Mutex<StepLog>,
     /// The first step of the estimates' window.
     window: relaxed::AtomicU64,
 }
@@ -81,6 +88,8 @@ impl KernelInstruments {
                 kernels: KernelTable::new(),
                 batch: Mutex::new(Batch::new()),
                 folded: Mutex::new(Folded::new()),
+                open_steps: OpenSteps::new(),
+                log: Mutex::new(StepLog::new()),
                 window: relaxed::AtomicU64::new(0),
             }
         }
@@ -221,6 +230,31 @@ impl KernelInstruments {
     }
 }
 
+impl KernelInstruments {
+    /// Takes the memory of records, if that was not done: where a recorder is
+    /// made, or else at the first harvest.
+    pub(crate) fn take_log_memory(&self) {
+        // Whoever holds it has it already, or takes it.
+        if let Some(mut log) = try_lock(&self.log) {
+            log.take_memory();
+        }
+    }
+
+    /// As [`StepLog::read`], or without marking them as read.
+    pub(crate) fn recent_steps(&self, marks: bool) -> RecentSteps {
+        let mut log = lock(&self.log);
+        if marks { log.read() } else { log.recent() }
+    }
+
+    pub(crate) fn next_record(&self, cursor: &mut StepCursor) -> Option<StepRecord> {
+        lock(&self.log).next(cursor)
+    }
+
+    pub(crate) fn slowest_steps(&self, now_ns: u64) -> Vec<SlowMinute> {
+        lock(&self.log).slowest(now_ns)
+    }
+}
+
 /// What was folded at one moment.
 pub(crate) struct FoldedCopy {
     folded: Box<Folded>,
@@ -290,6 +324,10 @@ impl FoldedCopy {
 
     pub(crate) fn losses(&self) -> StepLosses {
         self.folded.losses()
+    }
+
+    pub(crate) fn shapes(&self, lane: usize) -> Vec<ShapeTimes> {
+        self.folded.shapes.of(lane).collect()
     }
 }
 

@@ -20,6 +20,7 @@ mod ledger;
 mod oldest;
 mod ops;
 mod pass;
+mod records;
 mod ring;
 mod slot;
 mod span;
@@ -44,6 +45,10 @@ pub use lane_ranges::{nvtx_pop, nvtx_push_lane};
 pub use ledger::Ledger;
 pub use oldest::{OldestSpan, OldestSpans};
 pub use ops::{Edge, EventOps, Place, SpanPoll};
+pub use records::{
+    LaneRecord, OPEN_STEPS, OpenStep, OpenSteps, RECENT_STEPS, RecentSteps, SHAPE_BUCKETS,
+    SLOWEST_STEPS, ShapeTimes, SlowMinute, StepCursor, StepRecord, StepShape,
+};
 pub use ring::{SpanRing, SpanRingBuilder};
 pub use span::{Harvested, Landed, NotBegun, NotEnded, SpanKey, SpanTag, StepId};
 pub use steps::{Anchor, Entered, FOLLOWED_STEPS, Standing, StepTable, Taking};

@@ -272,11 +272,12 @@ impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
         if now_ns.saturating_sub(age.since_ns) < limit_ns {
             return false;
         }
-        let Some(flags) = slot.take_open(word).map(Ending::abandon) else {
+        let Some(packed) = slot.take_open(word).map(Ending::abandon) else {
             return false;
         };
         self.ring.counts.reclaimed.add(1);
-        self.each.other(Harvested::Reclaimed(flags.tag()));
+        self.each
+            .other(Harvested::Reclaimed(packed.key(), packed.flags.tag()));
         true
     }
 
@@ -302,10 +303,11 @@ impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
             }
             SpanPoll::Failed => {
                 self.pass.previous.forget(stream);
-                let tag = span.filed().flags.tag();
+                let packed = span.filed();
                 span.fail();
                 self.ring.counts.failed.add(1);
-                self.each.other(Harvested::Failed(tag));
+                let failed = Harvested::Failed(packed.key(), packed.flags.tag());
+                self.each.other(failed);
                 Answer::Over
             }
         }

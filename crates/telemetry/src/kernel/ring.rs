@@ -21,7 +21,7 @@ use super::oldest::Waiting;
 use super::ops::{Edge, EventOps};
 use super::pass::Pass;
 use super::slot::{Ending, Slot, State};
-use super::span::{Flags, NotBegun, NotEnded, Packed, SpanKey, SpanTag};
+use super::span::{NotBegun, NotEnded, Packed, SpanKey, SpanTag};
 use super::token::{RINGS, SLOT_BITS, SpanToken};
 use super::turns::Turns;
 use crate::clock::{Clock, monotonic_ns};
@@ -274,9 +274,9 @@ impl<E: EventOps> SpanRing<E> {
             ending.close(stream);
             Ok(())
         } else {
-            let flags = ending.abandon();
+            let packed = ending.abandon();
             self.counts.failed.add(1);
-            Err(NotEnded::Failed(flags.tag()))
+            Err(NotEnded::Failed(packed.flags.tag()))
         }
     }
 
@@ -294,7 +294,7 @@ impl<E: EventOps> SpanRing<E> {
         } else {
             self.counts.stale_ends.add(1);
         }
-        given_up.map(Flags::tag)
+        given_up.map(|packed| packed.flags.tag())
     }
 
     /// Counts an attempt that the caller turned away itself.

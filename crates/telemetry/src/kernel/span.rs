@@ -72,9 +72,9 @@ pub enum Harvested {
     /// Its time was read.
     Landed(Landed),
     /// Its time can never be read.
-    Failed(SpanTag),
+    Failed(SpanKey, SpanTag),
     /// It was left open for too long, and the ring took it back.
-    Reclaimed(SpanTag),
+    Reclaimed(SpanKey, SpanTag),
 }
 
 /// Why a span was not begun.

@@ -82,6 +82,7 @@ impl fmt::Debug for Sources {
 impl Telemetry {
     /// Takes in what a recorder knows, for snapshots.
     pub fn attach(&self, source: Weak<dyn Source>) {
+        self.instruments().take_log_memory();
         lock(&self.sources.0).push(Known::Alive(source));
     }
 

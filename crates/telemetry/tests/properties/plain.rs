@@ -242,8 +242,9 @@ impl Plain {
         }
         self.ledger.reclaimed += 1;
         self.stage(slot, Stage::Over);
-        let tag = self.slots[slot].map(|span| span.tag);
-        self.events.push(Event::Reclaimed(tag.unwrap_or_default()));
+        if let Some(span) = self.slots[slot] {
+            self.events.push(Event::Reclaimed(span.key, span.tag));
+        }
     }
 
     /// Asks about a closed span; whether it is over.
@@ -256,7 +257,7 @@ impl Plain {
                 self.previous.remove(&stream);
                 self.stage(slot, Stage::Over);
                 self.ledger.failed += 1;
-                self.events.push(Event::Failed(span.tag));
+                self.events.push(Event::Failed(span.key, span.tag));
                 return true;
             }
             SpanPoll::Ready(ns) => ns,

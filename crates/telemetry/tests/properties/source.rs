@@ -19,8 +19,8 @@ pub(crate) enum Event {
     Gap(usize, usize),
     Place(u32, usize),
     Landed(Told),
-    Failed(SpanTag),
-    Reclaimed(SpanTag),
+    Failed(SpanKey, SpanTag),
+    Reclaimed(SpanKey, SpanTag),
     PassEnd,
 }
 
@@ -46,8 +46,8 @@ impl From<Harvested> for Event {
                 gap_ns: landed.gap_ns,
                 start_ns: landed.start_ns,
             }),
-            Harvested::Failed(tag) => Self::Failed(tag),
-            Harvested::Reclaimed(tag) => Self::Reclaimed(tag),
+            Harvested::Failed(key, tag) => Self::Failed(key, tag),
+            Harvested::Reclaimed(key, tag) => Self::Reclaimed(key, tag),
         }
     }
 }

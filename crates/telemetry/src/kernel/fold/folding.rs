@@ -36,6 +36,7 @@ impl Fold {
             }
         }
         self.lanes = into.lanes();
+        into.take_log_memory();
         Folding {
             fold: self,
             table,
@@ -70,11 +71,11 @@ impl Folding<'_> {
                 SpanKey::Kernel(func) => self.launch(func, landed),
                 SpanKey::Lane(lane) => self.lane(lane, landed),
             },
-            Harvested::Failed(tag) => {
+            Harvested::Failed(key, tag) => {
                 self.landing.count(&span, |_| ());
-                self.lost(tag);
+                self.lost(key, tag);
             }
-            Harvested::Reclaimed(tag) => self.lost(tag),
+            Harvested::Reclaimed(key, tag) => self.lost(key, tag),
         }
     }
 
@@ -102,7 +103,12 @@ impl Folding<'_> {
         // One of a lane that has no name is nobody's time.
         let is_named = lane < self.fold.lanes;
         let tag = span.tag();
+        let number = self.number_of(tag.step);
         let fold = &mut *self.fold;
+        if let Some(number) = number {
+            let lane = is_named.then_some(lane);
+            fold.records.landed(number, lane, span.ns, span.gap_ns);
+        }
         if let StepId::Track(track) = tag.step
             && let Some(entry) = fold.count(self.table, track)
         {
@@ -139,8 +145,22 @@ impl Folding<'_> {
         }
     }
 
+    /// The number of a span's step, if that is known or followed.
+    fn number_of(&self, step: StepId) -> Option<u64> {
+        match step {
+            StepId::Unknown => None,
+            StepId::Number(number) => Some(number),
+            StepId::Track(track) => self.table.number(track),
+        }
+    }
+
     #[cold]
-    fn lost(&mut self, tag: SpanTag) {
+    fn lost(&mut self, key: SpanKey, tag: SpanTag) {
+        if matches!(key, SpanKey::Lane(_))
+            && let Some(number) = self.number_of(tag.step)
+        {
+            self.fold.records.lost(number);
+        }
         if let StepId::Track(track) = tag.step
             && let Some(entry) = self.fold.count(self.table, track)
         {
@@ -159,7 +179,10 @@ impl Folding<'_> {
         } = self;
         landing.finish(|launches| fold.add_row(&launches));
         // Once, when a recorder ends: a reader's copy is waited for.
-        fold.each_step(table, 0, &mut lock(&into.folded), |_, _| true, None);
+        let mut folded = lock(&into.folded);
+        fold.each_step(table, 0, &mut folded, |_, _| true, None);
+        let (open, mut log) = (&into.open_steps, lock(&into.log));
+        fold.records.record(open, &mut folded, &mut log, true);
     }
 
     /// Counts what was landed, and folds the steps that are complete. `newest`
@@ -182,5 +205,9 @@ impl Folding<'_> {
                 || newest.wrapping_sub(standing.track) as i32 >= GIVEN_UP as i32
         };
         fold.each_step(table, newest, &mut folded, is_over, floor_ns);
+        if let Some(mut log) = try_lock(&into.log) {
+            let open = &into.open_steps;
+            fold.records.record(open, &mut folded, &mut log, false);
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! When a step is folded, and as what.
 
 mod programs;
+mod records;
 mod rig;
 mod room;
 

@@ -114,8 +114,14 @@ fn where_another_pass_has_the_batch_launches_are_counted_one_by_one() {
 fn a_failed_span_is_counted_and_one_taken_back_is_not() {
     let into = Box::new(KernelInstruments::new());
     let mut landing = into.landing();
-    landing.count(&Harvested::Reclaimed(SpanTag::default()), |_| ());
+    landing.count(
+        &Harvested::Reclaimed(SpanKey::Kernel(1), SpanTag::default()),
+        |_| (),
+    );
     assert_eq!(into.span_failures.get(), 0);
-    landing.count(&Harvested::Failed(SpanTag::default()), |_| ());
+    landing.count(
+        &Harvested::Failed(SpanKey::Kernel(1), SpanTag::default()),
+        |_| (),
+    );
     assert_eq!(into.span_failures.get(), 1);
 }

@@ -161,6 +161,9 @@ fn a_poll_that_hangs_shows_before_its_pass_has_ended() {
     *ops.answer.lock().unwrap() = Some(SpanPoll::Failed);
     let mut over = Vec::new();
     ring.harvest_with(|span| over.push(span));
-    assert_eq!(over, [Harvested::Failed(SpanTag::default())]);
+    assert_eq!(
+        over,
+        [Harvested::Failed(SpanKey::Kernel(7), SpanTag::default())]
+    );
     assert_eq!(ring.oldest(clock()), OldestSpans::default());
 }

@@ -2,7 +2,7 @@
 //! Random programs of steps against plain sums over their spans.
 
 use super::rig::{LANES, Rig, Work};
-use crate::kernel::{SpanKey, SpanPoll, SpanToken};
+use crate::kernel::{LaneRecord, SpanKey, SpanPoll, SpanToken};
 use crate::sampling::Sampling;
 use crate::sync::relaxed::lock;
 use proptest::prelude::*;
@@ -71,6 +71,18 @@ struct Plain {
     /// Lane spans that landed: how many, and their time.
     lanes: [(u64, u64); LANES],
     kernels: BTreeMap<(usize, u64), u64>,
+    record: PlainRecord,
+}
+
+/// What the step's record is to tell.
+#[derive(Clone, Debug, Default)]
+struct PlainRecord {
+    closed: bool,
+    lost: bool,
+    /// A lane began after the close: what is told of the lanes depends on when
+    /// it landed.
+    late: bool,
+    lanes: [(u32, u64); LANES],
 }
 
 struct Span {
@@ -96,8 +108,10 @@ struct Program {
 
 impl Program {
     fn new() -> Self {
+        let rig = Rig::new(512);
+        rig.number();
         Self {
-            rig: Rig::new(512),
+            rig,
             steps: vec![Plain::default()],
             open: Vec::new(),
             ended: Vec::new(),
@@ -123,7 +137,9 @@ impl Program {
             start_ns: self.now_ns,
             ns: 0,
         };
-        let late = self.steps[step as usize].closed;
+        let plain = &mut self.steps[step as usize];
+        plain.record.late |= plain.record.closed && matches!(key, SpanKey::Lane(_));
+        let late = plain.closed;
         self.late_spans += u64::from(late);
         let token = self.rig.begin(step, work).expect("a free slot");
         self.open.push(Span {
@@ -142,7 +158,17 @@ impl Program {
     }
 
     fn lose(&mut self, span: &Span) {
+        let is_lane = matches!(span.work.key, SpanKey::Lane(_));
+        self.steps[span.step as usize].record.lost |= is_lane;
         self.steps[span.step as usize].lost |= !span.late;
+    }
+
+    /// A span came to nothing before its end was recorded.
+    fn leave(&self, span: &Span, lost: bool) {
+        if matches!(span.work.key, SpanKey::Lane(_)) {
+            let open = &self.rig.into.open_steps;
+            open.leave(u64::from(span.step), lost);
+        }
     }
 
     fn answer(&mut self, at: usize, fails: bool) {
@@ -155,6 +181,10 @@ impl Program {
         let ns = span.work.ns;
         self.rig.answer(span.token, SpanPoll::Ready(ns));
         let step = &mut self.steps[span.step as usize];
+        if let SpanKey::Lane(lane) = span.work.key {
+            let (spans, sum) = &mut step.record.lanes[lane];
+            (*spans, *sum) = (*spans + 1, *sum + ns);
+        }
         match span.work.key {
             SpanKey::Lane(lane) if span.late => self.beside[lane] += ns,
             SpanKey::Lane(lane) => {
@@ -194,6 +224,7 @@ impl Program {
             Call::NewStep if self.steps.len() < 60 => {
                 self.steps.push(Plain::default());
                 self.rig.newest += 1;
+                self.rig.number();
             }
             Call::NewStep => {}
             Call::Begin {
@@ -216,6 +247,7 @@ impl Program {
                     self.rig.fails(true);
                     self.rig.ring.end_span(span.token, 1).unwrap_err();
                     self.rig.fails(false);
+                    self.leave(&span, true);
                     if !span.late {
                         self.rig.table.lose(span.step);
                     }
@@ -226,6 +258,7 @@ impl Program {
                 if let Some(at) = pick(at, self.open.len()) {
                     let span = self.open.remove(at);
                     self.rig.ring.cancel(span.token).unwrap();
+                    self.leave(&span, false);
                     if !span.late {
                         self.rig.table.withdraw(span.step);
                     }
@@ -258,6 +291,8 @@ impl Program {
             Call::Close { back } => {
                 let step = self.step(back);
                 self.rig.table.close(step);
+                self.rig.into.open_steps.close(u64::from(step), None);
+                self.steps[step as usize].record.closed = true;
                 // A step without spans is not followed, so cannot be closed yet.
                 self.steps[step as usize].closed |= self.rig.table.follows(step);
             }
@@ -276,8 +311,28 @@ impl Program {
         }
         for step in 0..=self.rig.newest {
             self.rig.table.close(step);
+            self.rig.into.open_steps.close(u64::from(step), None);
         }
         self.rig.pass();
+    }
+
+    /// Each step left one record, with what its lanes took.
+    fn check_records(&self) -> Result<(), TestCaseError> {
+        let mut records = self.rig.into.recent_steps(true).steps;
+        records.sort_unstable_by_key(|record| record.number);
+        prop_assert_eq!(records.len(), self.steps.len());
+        for (at, (record, plain)) in records.iter().zip(&self.steps).enumerate() {
+            prop_assert_eq!(record.number, at as u64);
+            prop_assert_eq!(record.shape.map(|shape| shape.requests), Some(at as u32));
+            let plain = &plain.record;
+            if !plain.late {
+                prop_assert_eq!(record.incomplete, plain.lost);
+                let of = |lane: &LaneRecord| (lane.spans, lane.gpu_ns);
+                let lanes: Vec<_> = record.lanes[..LANES].iter().map(of).collect();
+                prop_assert_eq!(&lanes[..], &plain.lanes[..]);
+            }
+        }
+        Ok(())
     }
 
     fn check(&self) -> Result<(), TestCaseError> {
@@ -342,5 +397,6 @@ proptest! {
         calls.iter().for_each(|call| program.make(call));
         program.over();
         program.check()?;
+        program.check_records()?;
     }
 }
