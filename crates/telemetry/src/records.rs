@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a serving thread says of its step, and the records that steps leave.
 
-use crate::kernel::{RecentSteps, ShapeTimes, SlowMinute, StepCursor, StepRecord, StepShape};
+use crate::kernel::{
+    RecentSteps, ShapeTimes, SlowMinute, StepCursor, StepRecord, StepShape, Timeline,
+};
 use crate::level::Level;
 use crate::step::Step;
 use crate::telemetry::Telemetry;
@@ -73,6 +75,13 @@ impl Telemetry {
     #[must_use]
     pub fn slowest_steps(&self) -> Vec<SlowMinute> {
         self.instruments().slowest_steps(self.now_ns())
+    }
+
+    /// The timelines of the last 4 armed steps that were complete, the oldest
+    /// first. It allocates; a pass that comes meanwhile keeps none.
+    #[must_use]
+    pub fn timelines(&self) -> Vec<Timeline> {
+        self.instruments().timelines()
     }
 
     /// Steps that left no record, as 512 later ones had begun before the one

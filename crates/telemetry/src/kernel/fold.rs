@@ -8,7 +8,8 @@
 //! 3. A step that has no anchor, or more spans than there is room for, or one
 //!    without a place, is *unplaced*: its sums are folded, its idle time is not
 //!    known.
-//! 4. Where a reader holds what was folded before, steps wait for the next pass.
+//! 4. Where a reader holds what was folded before, steps wait for the next pass;
+//!    where one holds the log, records do, and no timeline is kept.
 //! 5. Memory is taken once, when the fold is made.
 
 mod folding;
@@ -22,6 +23,7 @@ use super::MAX_LANES;
 use super::estimates::{LaneOfStep, RowOfStep, StepSums};
 use super::folded::{BusyGap, Folded};
 use super::landing::Launches;
+use super::records::Timelines;
 use super::span::Flags;
 use super::steps::{FOLLOWED_STEPS, Standing, StepTable};
 use super::timeline::{NO_ROW, Scratch};
@@ -185,6 +187,7 @@ impl Fold {
         table: &StepTable,
         newest: u32,
         folded: &mut Folded,
+        mut kept: Option<&mut Timelines>,
         is_over: impl Fn(&Standing, u32) -> bool,
         floor_ns: Option<u64>,
     ) {
@@ -206,7 +209,7 @@ impl Fold {
                 if gone == 0 {
                     add_up(&mut self.rows);
                 }
-                self.fold(entry, &standing, floor_ns, folded);
+                self.fold(entry, &standing, floor_ns, folded, kept.as_deref_mut());
                 gone |= 1 << entry;
                 table.free(standing.track);
             }
@@ -226,6 +229,7 @@ impl Fold {
         standing: &Standing,
         floor_ns: Option<u64>,
         folded: &mut Folded,
+        kept: Option<&mut Timelines>,
     ) {
         let step = *self.spans.step(entry);
         let is_complete = standing.closed && step.over >= standing.spans;
@@ -238,6 +242,9 @@ impl Fold {
         let is_placed = standing.placed && !is_lost;
         let spans = self.spans.of(entry).filter(|_| is_placed);
         let figures = spans.map(|(lanes, launches)| {
+            if let Some(kept) = kept {
+                kept.keep(standing.number, lanes, launches);
+            }
             let busy = BusyGap::of(floor_ns);
             self.scratch.figures(self.lanes, lanes, launches, |launch| {
                 folded.add_launch(&launch, busy);

@@ -7,7 +7,7 @@ use super::estimates::{KernelEstimate, LaneEstimate};
 use super::folded::{Folded, Incomplete, RowFigures, StepLosses};
 use super::landing::{Batch, Landing, Launches};
 use super::records::{
-    OpenSteps, RecentSteps, ShapeTimes, SlowMinute, StepCursor, StepLog, StepRecord,
+    OpenSteps, RecentSteps, ShapeTimes, SlowMinute, StepCursor, StepLog, StepRecord, Timeline,
 };
 use super::span::{Landed, NotBegun, SpanKey};
 use super::table::{KERNEL_TABLE_SLOTS, KernelTable};
@@ -248,6 +248,17 @@ impl KernelInstruments {
 
     pub(crate) fn next_record(&self, cursor: &mut StepCursor) -> Option<StepRecord> {
         lock(&self.log).next(cursor)
+    }
+
+    pub(crate) fn timelines(&self) -> Vec<Timeline> {
+        let places = self.placed();
+        let func = |row: u16| {
+            let mut of = places
+                .iter()
+                .filter(|(place, _)| *place == usize::from(row));
+            of.next().map(|(_, func)| *func)
+        };
+        lock(&self.log).timelines.read(func)
     }
 
     pub(crate) fn slowest_steps(&self, now_ns: u64) -> Vec<SlowMinute> {

@@ -46,8 +46,9 @@ pub use ledger::Ledger;
 pub use oldest::{OldestSpan, OldestSpans};
 pub use ops::{Edge, EventOps, Place, SpanPoll};
 pub use records::{
-    LaneRecord, OPEN_STEPS, OpenStep, OpenSteps, RECENT_STEPS, RecentSteps, SHAPE_BUCKETS,
-    SLOWEST_STEPS, ShapeTimes, SlowMinute, StepCursor, StepRecord, StepShape,
+    KEPT_TIMELINES, LaneRecord, OPEN_STEPS, OpenStep, OpenSteps, RECENT_STEPS, RecentSteps,
+    SHAPE_BUCKETS, SLOWEST_STEPS, ShapeTimes, SlowMinute, StepCursor, StepRecord, StepShape,
+    Timeline, TimelineSpan,
 };
 pub use ring::{SpanRing, SpanRingBuilder};
 pub use span::{Harvested, Landed, NotBegun, NotEnded, SpanKey, SpanTag, StepId};
@@ -66,4 +67,4 @@ pub const LANE_PREFILL: usize = 1;
 pub const LANE_DECODE: usize = 2;
 /// Lanes that there can be: those of [`LANES`], and the ones that
 /// [`Telemetry::name_lanes`](crate::Telemetry::name_lanes) adds.
-pub const MAX_LANES: usize = 16;
+pub const MAX_LANES: usize = if cfg!(metrale_loom) { 4 } else { 16 };

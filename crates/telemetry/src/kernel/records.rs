@@ -9,6 +9,7 @@
 mod log;
 mod open;
 mod shapes;
+mod timelines;
 
 pub(super) use log::StepLog;
 pub use log::{RECENT_STEPS, RecentSteps, SLOWEST_STEPS, SlowMinute, StepCursor};
@@ -16,6 +17,8 @@ pub(super) use open::GIVEN_UP;
 pub use open::{OPEN_STEPS, OpenStep, OpenSteps};
 pub(super) use shapes::ShapeSums;
 pub use shapes::{SHAPE_BUCKETS, ShapeTimes};
+pub(super) use timelines::Timelines;
+pub use timelines::{KEPT_TIMELINES, Timeline, TimelineSpan};
 
 use super::MAX_LANES;
 use serde::{Deserialize, Serialize};

@@ -36,6 +36,12 @@ pub(super) struct Interval {
     pub(super) entry: u8,
 }
 
+impl Interval {
+    pub(super) fn lane(&self) -> Option<usize> {
+        Some(usize::from(self.lane)).filter(|lane| *lane < MAX_LANES)
+    }
+}
+
 pub(super) const NO_ROW: u16 = u16::MAX;
 pub(super) const NO_LANE: u8 = MAX_LANES as u8;
 

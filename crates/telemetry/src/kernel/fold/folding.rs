@@ -179,9 +179,10 @@ impl Folding<'_> {
         } = self;
         landing.finish(|launches| fold.add_row(&launches));
         // Once, when a recorder ends: a reader's copy is waited for.
-        let mut folded = lock(&into.folded);
-        fold.each_step(table, 0, &mut folded, |_, _| true, None);
-        let (open, mut log) = (&into.open_steps, lock(&into.log));
+        let (mut folded, mut log) = (lock(&into.folded), lock(&into.log));
+        let all = |_: &Standing, _| true;
+        fold.each_step(table, 0, &mut folded, None, all, None);
+        let open = &into.open_steps;
         fold.records.record(open, &mut folded, &mut log, true);
     }
 
@@ -204,10 +205,12 @@ impl Folding<'_> {
             standing.closed && over >= standing.spans
                 || newest.wrapping_sub(standing.track) as i32 >= GIVEN_UP as i32
         };
-        fold.each_step(table, newest, &mut folded, is_over, floor_ns);
-        if let Some(mut log) = try_lock(&into.log) {
+        let mut log = try_lock(&into.log);
+        let kept = log.as_deref_mut().map(|log| &mut log.timelines);
+        fold.each_step(table, newest, &mut folded, kept, is_over, floor_ns);
+        if let Some(log) = &mut log {
             let open = &into.open_steps;
-            fold.records.record(open, &mut folded, &mut log, false);
+            fold.records.record(open, &mut folded, log, false);
         }
     }
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The records that are kept: the last ones, and the slowest by minute. Behind
+//! What is kept of steps: the last records, the slowest by minute, and the last
+//! timelines. Behind
 //! one lock that a pass takes without waiting and a reader holds for a copy;
 //! serving threads never take it. Memory is taken once.
 
 use super::StepRecord;
+use super::timelines::Timelines;
 
 /// Records that are kept.
 pub const RECENT_STEPS: usize = 1_024;
@@ -62,6 +64,7 @@ pub(crate) struct StepLog {
     minutes: [Minute; MINUTES],
     /// When the last step with a known end did.
     last_end_ns: u64,
+    pub(in crate::kernel) timelines: Timelines,
 }
 
 struct Minute {
@@ -83,6 +86,7 @@ impl StepLog {
                 }
             }; MINUTES],
             last_end_ns: 0,
+            timelines: Timelines::new(),
         }
     }
 
@@ -93,6 +97,7 @@ impl StepLog {
             for minute in &mut self.minutes {
                 minute.steps.reserve_exact(SLOWEST_STEPS);
             }
+            self.timelines.take_memory();
         }
     }
 
