@@ -11,7 +11,8 @@ use crate::naive::NaiveRing;
 use crate::spans::{Spans, handle, kernel};
 use metrale_gpu_runtime::timing::FuncRef;
 use metrale_telemetry::instrument::NanosHistogram;
-use metrale_telemetry::kernel::{Fold, KernelInstruments, SpanKey, SpanRing, StepShape, StepTable};
+use metrale_telemetry::kernel::{KernelInstruments, SpanKey, SpanRing, StepShape};
+use metrale_telemetry::runtime::{Fold, StepTable};
 use metrale_telemetry::{Level, Telemetry, TelemetryConfig};
 use std::hint::black_box;
 

@@ -76,7 +76,7 @@ impl Telemetry {
     /// [`LaneNamesError`]; nothing is changed then.
     pub fn name_lanes(&self, names: &[&str]) -> Result<(), LaneNamesError> {
         let names = LaneNames::new(names)?;
-        self.sources.before_the_first(|| {
+        self.recorders.before_the_first(|| {
             // First, as it decides which of two calls is the one.
             if !self.instruments().name_lanes(&names) {
                 return Err(LaneNamesError::Again);
@@ -104,7 +104,8 @@ impl Telemetry {
 mod tests {
     use super::{LaneNamesError, Telemetry};
     use crate::kernel::{LANES, SpanKey};
-    use crate::snapshot::{KernelName, RecorderSnapshot, Source};
+    use crate::runtime::{KernelName, RecorderSource};
+    use crate::snapshot::RecorderSnapshot;
     use std::sync::{Arc, Weak};
 
     static NAMES: [&str; 14] = [
@@ -170,7 +171,7 @@ mod tests {
 
     struct Recorder;
 
-    impl Source for Recorder {
+    impl RecorderSource for Recorder {
         fn recorder(&self) -> RecorderSnapshot {
             RecorderSnapshot::default()
         }
@@ -182,7 +183,7 @@ mod tests {
     #[test]
     fn after_the_first_recorder_it_is_too_late() {
         let telemetry = Box::new(Telemetry::new());
-        let recorder: Arc<dyn Source> = Arc::new(Recorder);
+        let recorder: Arc<dyn RecorderSource> = Arc::new(Recorder);
         telemetry.attach(Weak::clone(&Arc::downgrade(&recorder)));
         assert_eq!(telemetry.name_lanes(&["a"]), Err(LaneNamesError::TooLate));
         drop(recorder);
@@ -203,6 +204,7 @@ mod tests {
         merged.merge(&other.snapshot()).unwrap();
         let own = merged.lanes[3..].iter();
         let own: Vec<_> = own.map(|lane| (&*lane.lane, lane.gpu.sum_ns())).collect();
-        assert_eq!(own, [("draft", 10), ("sample", 310), ("copy", 300)]);
+        // By name: whichever is merged into which.
+        assert_eq!(own, [("copy", 300), ("draft", 10), ("sample", 310)]);
     }
 }

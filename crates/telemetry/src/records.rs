@@ -7,7 +7,6 @@ use crate::kernel::{
 use crate::level::Level;
 use crate::step::Step;
 use crate::telemetry::Telemetry;
-use std::ops::Range;
 
 impl Telemetry {
     /// States what a step is made of; the last statement before its close
@@ -20,31 +19,6 @@ impl Telemetry {
         if let Some(number) = step.number() {
             self.instruments().open_steps.shape(number, shape);
         }
-    }
-
-    /// The step is over on the host: once the spans of its lanes are, it leaves
-    /// its record. `wall` is from its begin to its end by the telemetry's clock,
-    /// where that was measured. A step that nobody closes is closed when 64
-    /// later ones were begun.
-    pub fn close_step(&self, step: Step, wall: Option<Range<u64>>) {
-        if let Some(number) = step.number() {
-            self.instruments().open_steps.close(number, wall);
-        }
-    }
-
-    /// Counts a lane's span of the step that is about to begin: its record waits
-    /// for it.
-    pub fn enter_lane(&self, step: Step) {
-        if let Some(number) = step.number() {
-            self.instruments().open_steps.enter(number);
-        }
-    }
-
-    /// A lane's span of step `number` that was counted comes to nothing: it
-    /// could not begin or end (`lost`: the record is incomplete), or was
-    /// cancelled. What a pass finds of it the fold knows by itself.
-    pub fn leave_lane(&self, number: u64, lost: bool) {
-        self.instruments().open_steps.leave(number, lost);
     }
 
     /// A lane's GPU time by how many tokens it worked on in a step: buckets of

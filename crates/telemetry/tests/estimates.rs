@@ -158,6 +158,7 @@ fn held(sampling: Sampling, servers: u64) -> BTreeMap<(usize, u64), (u32, u32)> 
             func,
             lane,
             estimate,
+            ..
         } in served.telemetry.kernel_estimates()
         {
             assert_eq!(estimate.error.is_some(), estimate.steps >= ENOUGH_STEPS);

@@ -5,7 +5,8 @@
 
 use metrale_telemetry::Telemetry;
 use metrale_telemetry::export::MetraleCollector;
-use metrale_telemetry::kernel::{KERNEL_SERIES_MOST, KERNEL_TABLE_SLOTS, SpanKey};
+use metrale_telemetry::kernel::{KERNEL_TABLE_SLOTS, SpanKey};
+use metrale_telemetry::snapshot::MAX_KERNEL_SERIES;
 use prometheus_client::encoding::prometheus_text;
 use prometheus_client::registry::Registry;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -76,7 +77,7 @@ fn a_scrape_allocates_within_a_bound_and_no_more_with_time() {
     telemetry.promote_kernels(name_of, str::to_owned);
     assert_eq!(
         telemetry.snapshot().kernel_series.len(),
-        KERNEL_SERIES_MOST + 1
+        MAX_KERNEL_SERIES + 1
     );
     let mut page = String::with_capacity(4 << 20);
     let mut scrape = || {

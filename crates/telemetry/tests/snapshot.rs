@@ -6,10 +6,11 @@
 mod served;
 
 use metrale_telemetry::kernel::{
-    Incomplete, LANE_ADMIT, LANE_DECODE, Ledger, SpanKey, SpanPoll, StandardError,
+    Incomplete, LANE_ADMIT, LANE_DECODE, SpanKey, SpanPoll, StandardError,
 };
+use metrale_telemetry::runtime::{KernelName, RecorderSource};
 use metrale_telemetry::snapshot::{
-    KernelName, MergeError, OldestSpanSnapshot, RecorderSnapshot, RowKind, SNAPSHOT_VERSION, Source,
+    MergeError, OldestSpanSnapshot, RecorderSnapshot, RowKind, SNAPSHOT_VERSION,
 };
 use metrale_telemetry::{Floor, Sampling, Snapshot, Step, Telemetry, TelemetryConfig};
 use served::Served;
@@ -20,7 +21,7 @@ struct Recorder {
     landed: u64,
 }
 
-impl Source for Recorder {
+impl RecorderSource for Recorder {
     fn recorder(&self) -> RecorderSnapshot {
         let mut oldest = OldestSpanSnapshot::default();
         oldest.ring = "lanes".to_owned();
@@ -30,12 +31,8 @@ impl Source for Recorder {
         let mut recorder = RecorderSnapshot::default();
         recorder.gpu = self.gpu.to_owned();
         recorder.oldest = vec![oldest];
-        recorder.lane_ledger = Ledger {
-            attempts: self.landed,
-            begun: self.landed,
-            landed: self.landed,
-            ..Ledger::default()
-        };
+        let ledger = &mut recorder.lane_ledger;
+        (ledger.attempts, ledger.begun, ledger.landed) = (self.landed, self.landed, self.landed);
         recorder
     }
 
@@ -53,12 +50,12 @@ impl Source for Recorder {
     }
 }
 
-fn source(gpu: &'static str, landed: u64) -> Arc<dyn Source> {
+fn source(gpu: &'static str, landed: u64) -> Arc<dyn RecorderSource> {
     Arc::new(Recorder { gpu, landed })
 }
 
-fn attach(telemetry: &Telemetry, source: &Arc<dyn Source>) {
-    let weak: Weak<dyn Source> = Arc::downgrade(source);
+fn attach(telemetry: &Telemetry, source: &Arc<dyn RecorderSource>) {
+    let weak: Weak<dyn RecorderSource> = Arc::downgrade(source);
     telemetry.attach(weak);
 }
 
@@ -321,10 +318,9 @@ fn errors_of_separate_processes_add_by_their_squares() {
     let mut left = telemetry.snapshot();
     let mut right = left.clone();
     let set = |taken: &mut Snapshot, total_ns: f64| {
-        taken.kernels[0].lanes[0].estimate.error = Some(StandardError {
-            total_ns,
-            share: total_ns / 4e6,
-        });
+        let mut error = StandardError::default();
+        (error.total_ns, error.share) = (total_ns, total_ns / 4e6);
+        taken.kernels[0].lanes[0].estimate.error = Some(error);
     };
     set(&mut left, 30_000.0);
     set(&mut right, 40_000.0);

@@ -18,7 +18,7 @@ use super::{floor, gpu};
 use metrale_gpu_sys::cuda::{CUcontext, Driver, Status};
 use metrale_telemetry::Telemetry;
 use metrale_telemetry::kernel::SpanRing;
-use metrale_telemetry::snapshot::Source;
+use metrale_telemetry::runtime::RecorderSource;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -126,7 +126,7 @@ impl Making {
             #[cfg(feature = "cudarc")]
             owner: self.owner,
         });
-        let source: Weak<dyn Source> = Arc::<Shared>::downgrade(&shared);
+        let source: Weak<dyn RecorderSource> = Arc::<Shared>::downgrade(&shared);
         telemetry.attach(source);
         let mut recorder = Recorder {
             shared,

@@ -11,7 +11,8 @@ use super::making::{Making, context_id, pop, push};
 use super::shared::{KERNEL, LANE, Shared};
 use metrale_gpu_sys::cuda::Driver;
 use metrale_telemetry::kernel::{Ledger, SpanToken};
-use metrale_telemetry::snapshot::{OldestSpanSnapshot, Source};
+use metrale_telemetry::runtime::RecorderSource;
+use metrale_telemetry::snapshot::OldestSpanSnapshot;
 use metrale_telemetry::{Step, Telemetry};
 use std::fmt;
 use std::sync::Arc;
@@ -259,7 +260,7 @@ impl Recorder {
         }
         let is_alone = harvester.is_none_or(Harvester::stop);
         self.shared.give_up_steps();
-        let source: Arc<dyn Source> = Arc::<Shared>::clone(&self.shared);
+        let source: Arc<dyn RecorderSource> = Arc::<Shared>::clone(&self.shared);
         self.shared.telemetry.detach(&source);
         is_alone
     }

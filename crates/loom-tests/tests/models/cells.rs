@@ -3,7 +3,7 @@
 //! observation.
 
 use metrale_loom_tests::{Bound, model, spawn};
-use metrale_telemetry::instrument::PackedCells;
+use metrale_telemetry::runtime::PackedCells;
 use std::sync::Arc;
 
 const NS: u64 = 7;

@@ -3,7 +3,8 @@
 //! before a later step takes their place.
 
 use metrale_loom_tests::{Bound, Tracked, model, spawn};
-use metrale_telemetry::kernel::{OPEN_STEPS, OpenSteps, StepShape};
+use metrale_telemetry::kernel::StepShape;
+use metrale_telemetry::runtime::{OPEN_STEPS, OpenSteps};
 use std::sync::Arc;
 
 const NUMBER: u64 = 0;

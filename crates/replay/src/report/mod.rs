@@ -352,21 +352,24 @@ pub(crate) mod sample {
 
     /// What three armed steps in one of 189 decode steps left.
     fn snapshot(attention: &str) -> Snapshot {
-        let estimate = |steps, share: f64, error: Option<f64>| Estimate {
-            steps,
-            total_ns: share * 1.8932e9,
-            share,
-            error: error.map(|error| StandardError {
-                total_ns: error * 1.8932e9,
-                share: error,
-            }),
+        let estimate = |steps, share: f64, error: Option<f64>| {
+            let mut estimate = Estimate::default();
+            (estimate.steps, estimate.share) = (steps, share);
+            estimate.total_ns = share * 1.8932e9;
+            estimate.error = error.map(|share| {
+                let mut error = StandardError::default();
+                (error.total_ns, error.share) = (share * 1.8932e9, share);
+                error
+            });
+            estimate
         };
         let kernel = |name: String, idle_start, lanes: &[(&str, Estimate)]| {
             let mut kernel = KernelSnapshot::default();
             kernel.name = Some(name);
-            let lane = |(lane, estimate): &(&str, Estimate)| KernelLane {
-                lane: (*lane).to_owned(),
-                estimate: *estimate,
+            let lane = |(name, estimate): &(&str, Estimate)| {
+                let mut lane = KernelLane::default();
+                (lane.lane, lane.estimate) = ((*name).to_owned(), *estimate);
+                lane
             };
             kernel.lanes = lanes.iter().map(lane).collect();
             let figures = &mut kernel.figures;

@@ -209,16 +209,8 @@ fn oldest(snapshot: &Snapshot) -> Vec<Sample<'_>> {
 }
 
 fn losses(snapshot: &Snapshot) -> Vec<Sample<'_>> {
-    let losses = snapshot.losses;
-    let reasons = [
-        ("incomplete_steps", losses.incomplete_steps),
-        ("unplaced_steps", losses.unplaced_steps),
-        ("late_spans", losses.late_spans),
-        ("unpaired_steps", losses.unpaired_steps),
-        ("rowless_spans", losses.rowless_spans),
-    ];
     let of = |(reason, count)| sample([("reason", reason)], Value::Count(count));
-    reasons.map(of).into()
+    snapshot.losses.each().map(of).into()
 }
 
 fn rings(snapshot: &Snapshot) -> [(&'static str, Ledger); 2] {
@@ -233,15 +225,7 @@ fn ledger(snapshot: &Snapshot, count: fn(&Ledger) -> u64) -> Vec<Sample<'_>> {
 
 fn outcomes(snapshot: &Snapshot) -> Vec<Sample<'_>> {
     let of = |(ring, ledger): (&'static str, Ledger)| {
-        let outcomes = [
-            ("landed", ledger.landed),
-            ("failed", ledger.failed),
-            ("cancelled", ledger.cancelled),
-            ("reclaimed", ledger.reclaimed),
-            ("dropped", ledger.dropped),
-            ("refused", ledger.refused),
-        ];
-        outcomes.map(|(outcome, count)| {
+        ledger.outcomes().map(move |(outcome, count)| {
             sample([("ring", ring), ("outcome", outcome)], Value::Count(count))
         })
     };

@@ -23,8 +23,7 @@ mod write;
 
 pub use labels::LabelError;
 
-use crate::kernel::KERNEL_SERIES_MOST;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{MAX_KERNEL_SERIES, Snapshot};
 use crate::telemetry::Telemetry;
 use families::FAMILIES;
 use labels::Labels;
@@ -108,11 +107,11 @@ impl MetraleCollector {
 
     /// From now on, the `top` kernels of each GPU with the most time get series
     /// of their own: see [`Telemetry::expose_kernels`]. At most
-    /// [`KERNEL_SERIES_MOST`] ever do, and who has one keeps it.
+    /// [`MAX_KERNEL_SERIES`] ever do, and who has one keeps it.
     #[must_use]
     pub fn top_kernels(self, top: usize) -> Self {
         for telemetry in &self.telemetry {
-            telemetry.expose_kernels(top.min(KERNEL_SERIES_MOST));
+            telemetry.expose_kernels(top.min(MAX_KERNEL_SERIES));
         }
         self
     }

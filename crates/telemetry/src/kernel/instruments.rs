@@ -2,7 +2,6 @@
 //! Where landed spans are counted: a histogram for each lane, a row for each
 //! kernel, and counters for what could not be timed.
 
-use super::LANES;
 use super::estimates::{KernelEstimate, LaneEstimate};
 use super::folded::{Folded, Incomplete, RowFigures, StepLosses};
 use super::landing::{Batch, Landing, Launches};
@@ -12,6 +11,7 @@ use super::records::{
 use super::span::{Landed, NotBegun, SpanKey};
 use super::table::{KERNEL_TABLE_SLOTS, KernelTable};
 use super::timeline::LaneFigures;
+use super::{LANES, MAX_LANES};
 use crate::instrument::{Counter, NanosHistogram};
 use crate::lanes::LaneNames;
 use crate::sampling::Sampling;
@@ -23,8 +23,16 @@ use std::sync::OnceLock;
 /// Places of the kernel table.
 pub(super) const PLACES: usize = 2 * KERNEL_TABLE_SLOTS;
 
-/// GPU time by lane and by kernel. `const`, fixed size (about 340 KiB), no
-/// allocation but for reading and for naming lanes.
+/// GPU time by lane and by kernel. `const`, fixed size (about 380 KiB), no
+/// allocation but for reading, for naming lanes and for what is kept of steps.
+///
+/// ```
+/// use metrale_telemetry::kernel::{KernelInstruments, LANE_PREFILL, SpanKey};
+///
+/// static INSTRUMENTS: KernelInstruments = KernelInstruments::new();
+/// INSTRUMENTS.record(SpanKey::Lane(LANE_PREFILL), 7_000_000);
+/// assert_eq!(INSTRUMENTS.lane[LANE_PREFILL].count(), 1);
+/// ```
 pub struct KernelInstruments {
     /// GPU time of each lane's spans.
     pub lane: [NanosHistogram; 3],
@@ -41,6 +49,10 @@ pub struct KernelInstruments {
     /// Spans begun whose start, end or reading failed.
     pub span_failures: Counter,
     own_lanes: OnceLock<Box<[OwnLane]>>,
+    /// Spans of a lane that have no time.
+    lane_lost: [Counter; MAX_LANES],
+    /// The same of the kernel at each place.
+    row_lost: [Counter; PLACES],
     kernels: KernelTable<PLACES>,
     batch: Mutex<Batch>,
     /// What steps came to. A pass does not wait for it; a reader holds it for
@@ -62,6 +74,17 @@ struct OwnLane {
 }
 
 /// GPU time of one kernel.
+///
+/// ```
+/// use metrale_telemetry::kernel::{KernelInstruments, KernelTime, SpanKey};
+///
+/// let instruments = Box::new(KernelInstruments::new());
+/// for ns in [2_000, 3_000] {
+///     instruments.record(SpanKey::Kernel(0xf00d), ns);
+/// }
+/// let row = KernelTime { func: 0xf00d, total_ns: 5_000, samples: 2 };
+/// assert_eq!(instruments.kernels(), [row]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelTime {
     /// The function handle.
@@ -85,6 +108,8 @@ impl KernelInstruments {
                 spans_dropped: Counter::new(),
                 span_failures: Counter::new(),
                 own_lanes: OnceLock::new(),
+                lane_lost: array_of!(Counter::new()),
+                row_lost: array_of!(Counter::new()),
                 kernels: KernelTable::new(),
                 batch: Mutex::new(Batch::new()),
                 folded: Mutex::new(Folded::new()),
@@ -188,13 +213,32 @@ impl KernelInstruments {
         Landing::new(self, &self.batch)
     }
 
-    /// Counts an attempt that came to no span.
+    /// Counts an attempt that came to no span. One that was refused lost nothing:
+    /// what its stream captures does not run.
     #[cold]
-    pub fn count_not_begun(&self, why: NotBegun) {
+    pub fn count_not_begun(&self, key: SpanKey, why: NotBegun) {
         match why {
             NotBegun::Refused => {}
-            NotBegun::Dropped => self.spans_dropped.add(1),
-            NotBegun::Failed => self.span_failures.add(1),
+            NotBegun::Dropped => {
+                self.spans_dropped.add(1);
+                self.count_lost(key);
+            }
+            NotBegun::Failed => self.count_failed(key),
+        }
+    }
+
+    /// Counts a span whose start, end or reading failed.
+    #[cold]
+    pub fn count_failed(&self, key: SpanKey) {
+        self.span_failures.add(1);
+        self.count_lost(key);
+    }
+
+    /// Counts a span that is missing from its lane, or its row.
+    #[cold]
+    pub(super) fn count_lost(&self, key: SpanKey) {
+        if let Some(lost) = self.lost(key) {
+            lost.add(1);
         }
     }
 
@@ -276,12 +320,25 @@ pub(crate) struct FoldedCopy {
 impl KernelInstruments {
     /// Begins estimates anew at step `step`: the sampling is another one.
     pub(crate) fn restart_estimates(&self, step: u64) {
-        lock(&self.folded).estimates.restart(step);
+        let lane_lost = self.lane_lost.each_ref().map(Counter::get);
+        lock(&self.folded).estimates.restart(step, lane_lost);
         self.window.store(step, Ordering::Relaxed);
     }
 
     pub(super) fn window(&self) -> u64 {
         self.window.load(Ordering::Relaxed)
+    }
+
+    /// Spans of a lane, or of a kernel, that have no time.
+    pub(crate) fn lost_of(&self, key: SpanKey) -> u64 {
+        self.lost(key).map_or(0, Counter::get)
+    }
+
+    fn lost(&self, key: SpanKey) -> Option<&Counter> {
+        match key {
+            SpanKey::Lane(lane) => self.lane_lost.get(lane),
+            SpanKey::Kernel(func) => self.row_lost.get(self.kernels.place(func)?),
+        }
     }
 
     /// What steps lost so far.
@@ -293,7 +350,9 @@ impl KernelInstruments {
     /// pass that comes meanwhile leaves its steps to the next one.
     pub(crate) fn copy_folded(&self) -> FoldedCopy {
         let places = self.placed();
-        let folded = Box::new(lock(&self.folded).clone());
+        let mut folded = Box::new(lock(&self.folded).clone());
+        let lane_lost = self.lane_lost.each_ref().map(Counter::get);
+        folded.estimates.set_lane_lost(lane_lost);
         FoldedCopy { folded, places }
     }
 }

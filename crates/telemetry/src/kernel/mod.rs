@@ -8,8 +8,7 @@
 //! lands spans, and others add them up.
 
 mod estimates;
-mod exposed;
-mod fold;
+pub(crate) mod fold;
 mod folded;
 mod gaps;
 mod instruments;
@@ -20,13 +19,13 @@ mod ledger;
 mod oldest;
 mod ops;
 mod pass;
-mod records;
+pub(crate) mod records;
 mod ring;
 mod slot;
 mod span;
-mod steps;
+pub(crate) mod steps;
 mod streams;
-mod table;
+pub(crate) mod table;
 #[cfg(all(test, not(metrale_loom)))]
 mod tests;
 mod timeline;
@@ -34,9 +33,6 @@ mod token;
 mod turns;
 
 pub use estimates::{ENOUGH_STEPS, Estimate, KernelEstimate, LaneEstimate, StandardError};
-pub(crate) use exposed::ExposedKernels;
-pub use exposed::{KERNEL_SERIES_MOST, KERNEL_SERIES_OTHER, KernelSeries};
-pub use fold::{Fold, Folding, MAX_SPANS, MAX_STEP_SPANS};
 pub use folded::{Incomplete, RowFigures, StepLosses};
 pub(crate) use instruments::FoldedCopy;
 pub use instruments::{KernelInstruments, KernelTime};
@@ -46,14 +42,12 @@ pub use ledger::Ledger;
 pub use oldest::{OldestSpan, OldestSpans};
 pub use ops::{Edge, EventOps, Place, SpanPoll};
 pub use records::{
-    KEPT_TIMELINES, LaneRecord, OPEN_STEPS, OpenStep, OpenSteps, RECENT_STEPS, RecentSteps,
-    SHAPE_BUCKETS, SLOWEST_STEPS, ShapeTimes, SlowMinute, StepCursor, StepRecord, StepShape,
-    Timeline, TimelineSpan,
+    KEPT_TIMELINES, LaneRecord, RECENT_STEPS, RecentSteps, SHAPE_BUCKETS, SLOWEST_STEPS,
+    ShapeTimes, SlowMinute, StepCursor, StepRecord, StepShape, Timeline, TimelineSpan,
 };
 pub use ring::{SpanRing, SpanRingBuilder};
-pub use span::{Harvested, Landed, NotBegun, NotEnded, SpanKey, SpanTag, StepId};
-pub use steps::{Anchor, Entered, FOLLOWED_STEPS, Standing, StepTable, Taking};
-pub use table::{KERNEL_TABLE_SLOTS, KernelTable};
+pub use span::{Harvested, Landed, Lost, NotBegun, NotEnded, SpanKey, SpanTag, StepId};
+pub use table::KERNEL_TABLE_SLOTS;
 pub use timeline::LaneFigures;
 pub use token::SpanToken;
 

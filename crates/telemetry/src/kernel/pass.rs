@@ -276,8 +276,7 @@ impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
             return false;
         };
         self.ring.counts.reclaimed.add(1);
-        self.each
-            .other(Harvested::Reclaimed(packed.key(), packed.flags.tag()));
+        self.each.other(Harvested::Reclaimed(packed.lost()));
         true
     }
 
@@ -303,11 +302,10 @@ impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
             }
             SpanPoll::Failed => {
                 self.pass.previous.forget(stream);
-                let packed = span.filed();
+                let lost = span.filed().lost();
                 span.fail();
                 self.ring.counts.failed.add(1);
-                let failed = Harvested::Failed(packed.key(), packed.flags.tag());
-                self.each.other(failed);
+                self.each.other(Harvested::Failed(lost));
                 Answer::Over
             }
         }

@@ -2,8 +2,9 @@
 //! Serves steps on a GPU that is done at once and answers what it is told.
 
 use metrale_telemetry::kernel::{
-    Edge, Entered, EventOps, Fold, Place, SpanKey, SpanPoll, SpanRing, SpanTag, StepId, StepTable,
+    Edge, EventOps, Place, SpanKey, SpanPoll, SpanRing, SpanTag, StepId,
 };
+use metrale_telemetry::runtime::{Entered, Fold, StepTable};
 use metrale_telemetry::{Step, Telemetry};
 use std::sync::Mutex;
 

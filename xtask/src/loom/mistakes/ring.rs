@@ -37,9 +37,9 @@ pub(super) const ALL: &[Mistake] = &[
                 ending.close(stream);
                 Ok(())
             } else {
-                let packed = ending.abandon();
+                let lost = ending.abandon().lost();
                 self.counts.failed.add(1);
-                Err(NotEnded::Failed(packed.flags.tag()))
+                Err(NotEnded::Failed(lost))
             }",
             "ending.close(stream);
             self.ops.record(index, Edge::End, stream);

@@ -8,7 +8,7 @@ use crate::kernel::landing::Landing;
 use crate::kernel::ops::EventOps;
 use crate::kernel::pass::Finds;
 use crate::kernel::ring::SpanRing;
-use crate::kernel::span::{Harvested, Landed, SpanKey, SpanTag, StepId};
+use crate::kernel::span::{Harvested, Landed, Lost, SpanKey, StepId};
 use crate::kernel::steps::{Standing, StepTable};
 use crate::kernel::timeline::{Interval, NO_ROW};
 use crate::sync::relaxed::{lock, try_lock};
@@ -33,6 +33,7 @@ impl Fold {
         if std::mem::replace(&mut self.window, window) != window {
             for sums in &mut self.unfollowed {
                 (sums.steps, sums.ns) = (0, 0);
+                (sums.launches, sums.launches_ns) = (0, 0);
             }
         }
         self.lanes = into.lanes();
@@ -71,11 +72,10 @@ impl Folding<'_> {
                 SpanKey::Kernel(func) => self.launch(func, landed),
                 SpanKey::Lane(lane) => self.lane(lane, landed),
             },
-            Harvested::Failed(key, tag) => {
+            Harvested::Failed(lost) | Harvested::Reclaimed(lost) => {
                 self.landing.count(&span, |_| ());
-                self.lost(key, tag);
+                self.lost(lost);
             }
-            Harvested::Reclaimed(key, tag) => self.lost(key, tag),
         }
     }
 
@@ -155,7 +155,7 @@ impl Folding<'_> {
     }
 
     #[cold]
-    fn lost(&mut self, key: SpanKey, tag: SpanTag) {
+    fn lost(&mut self, Lost { key, tag }: Lost) {
         if matches!(key, SpanKey::Lane(_))
             && let Some(number) = self.number_of(tag.step)
         {

@@ -4,9 +4,10 @@
 use super::rig::{Rig, Work, lane, launch};
 use crate::kernel::records::GIVEN_UP;
 use crate::kernel::{
-    LANE_DECODE, LANE_PREFILL, MAX_LANES, OPEN_STEPS, SpanKey, SpanPoll, SpanTag, StepId,
-    StepRecord, StepShape, StepTable, TimelineSpan,
+    LANE_DECODE, LANE_PREFILL, MAX_LANES, SpanKey, SpanPoll, SpanTag, StepId, StepRecord,
+    StepShape, TimelineSpan,
 };
+use crate::runtime::{OPEN_STEPS, StepTable};
 use crate::sync::relaxed::lock;
 
 fn rig(armed: bool) -> Rig {

@@ -3,10 +3,11 @@
 //! together.
 
 use crate::kernel::{
-    Edge, Entered, EventOps, Fold, FoldedCopy, KernelInstruments, NotBegun, Place, SpanKey,
-    SpanPoll, SpanRing, SpanTag, SpanToken, StepId, StepShape, StepTable,
+    Edge, EventOps, FoldedCopy, KernelInstruments, NotBegun, Place, SpanKey, SpanPoll, SpanRing,
+    SpanTag, SpanToken, StepId, StepShape,
 };
 use crate::lanes::LaneNames;
+use crate::runtime::{Entered, Fold, StepTable};
 use std::sync::Mutex;
 
 /// Lanes of a rig: the three and two more.
