@@ -9,9 +9,7 @@ mod merges;
 #[path = "../served/mod.rs"]
 mod served;
 
-use metrale_telemetry::kernel::{
-    Incomplete, LANE_ADMIT, LANE_DECODE, SpanKey, SpanPoll,
-};
+use metrale_telemetry::kernel::{Incomplete, LANE_ADMIT, LANE_DECODE, SpanKey, SpanPoll};
 use metrale_telemetry::runtime::{KernelName, RecorderSource};
 use metrale_telemetry::snapshot::{
     OldestSpanSnapshot, OtherGpu, RecorderSnapshot, RowKind, SNAPSHOT_VERSION,
