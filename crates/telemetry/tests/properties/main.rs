@@ -7,10 +7,11 @@
 #[cfg(feature = "prometheus")]
 mod export;
 mod instruments;
+mod losses;
+mod merge;
 mod order;
 mod plain;
 mod ring;
-#[cfg(feature = "prometheus")]
 #[path = "../served/mod.rs"]
 mod served;
 mod source;
