@@ -6,6 +6,7 @@
 use super::Plan;
 use super::join::Joined;
 use super::overruns::TIMES;
+use crate::report::time;
 use crate::steps::Steps;
 use crate::trace::Trace;
 
@@ -44,11 +45,14 @@ pub(super) fn notes(
         .map(|overrun| overrun.duration_ns)
         .max()
     {
+        let records = match plan.overruns.len() {
+            1 => "1 record runs".to_owned(),
+            n => format!("{n} records run"),
+        };
         notes.push(format!(
-            "{} records run on after the next one on their stream began, for over {TIMES} times \
-             the length of those around them: do not believe rows marked (?); the longest is of \
-             {longest} ns",
-            plan.overruns.len()
+            "{records} on after the next one on the stream began, for over {TIMES} times the \
+             length of those around: rows marked (?) are not to be believed; the longest is of {}",
+            time(longest)
         ));
     }
     if placed > 0 {

@@ -4,7 +4,7 @@
 
 use super::latency::latency;
 use super::text::Page;
-use super::{Excess, LaneRow, Ledger, Report, Stamps, count, share, shorten, time};
+use super::{Excess, LaneRow, Ledger, Report, Stamps, count, number, share, shorten, time};
 use crate::check::{Check, Differences};
 
 /// Rows that are named where several miss spans.
@@ -123,14 +123,14 @@ fn losses(report: &Report, out: &mut Page) {
     let told: Vec<String> = (missing.iter().take(NAMED))
         .map(|(missed, landed, name)| {
             let (missed, all) = (count(*missed), count(missed + landed));
-            format!("{missed} of {all} of {}", shorten(&[name], NAME)[0])
+            format!("{} {missed} of {all}", shorten(&[name], NAME)[0])
         })
         .collect();
     let more = missing.len().saturating_sub(NAMED);
     if !told.is_empty() {
         let more = match more {
             0 => String::new(),
-            more => format!(", and of {} more", count(more as u64)),
+            more => format!(", and {} more", count(more as u64)),
         };
         out.fact(
             "missing",
@@ -145,11 +145,11 @@ fn launches(report: &Report, out: &mut Page) {
     let [kernels, graphs] = [host.launches, host.graph_launches].map(count);
     let inside = match report.graphs.kernels {
         0 => String::new(),
-        inside => format!(" with {} kernels inside, one row a graph", count(inside)),
+        inside => format!(", which hold {} kernels", count(inside)),
     };
     out.fact(
         "launches",
-        &format!("{kernels} kernels, {graphs} graphs{inside}"),
+        &format!("{kernels} kernels and {graphs} graphs{inside}"),
     );
 }
 
@@ -241,11 +241,11 @@ fn off(found: &Differences, lost: &str) -> String {
         (found.rounding_ns, "of f32 rounding".to_owned()),
         (
             found.missed_ns,
-            format!("of {} {lost} spans", count(found.missed_spans)),
+            format!("of {}", number(found.missed_spans, &format!("{lost} span"))),
         ),
         (
             found.rowless_ns,
-            format!("of {} names without a row", count(found.rowless)),
+            format!("of {} without a row", number(found.rowless, "name")),
         ),
         (found.unexplained_ns, "unexplained".to_owned()),
     ];

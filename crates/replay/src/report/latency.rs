@@ -4,8 +4,8 @@
 
 use metrale_telemetry::snapshot::KernelSnapshot;
 
-use super::percent;
 use super::text::Page;
+use super::{number, percent};
 
 /// A row is marked where latency is more than one part in this many of what it
 /// reads, or may be.
@@ -53,9 +53,9 @@ pub(super) fn latency(marked: Vec<Excess>, out: &mut Page) {
         .filter(|(rows, ..)| !rows.is_empty())
         .map(|(rows, read, by)| {
             let largest = rows.iter().map(|row| row.share).fold(0.0, f64::max);
-            let rows = rows.len();
+            let rows = number(rows.len() as u64, "row");
             format!(
-                "{rows} rows (*) {read} up to {} too long, {by}",
+                "{rows} (*) {read} up to {} too long, {by}",
                 percent(largest)
             )
         })

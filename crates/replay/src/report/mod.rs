@@ -25,7 +25,7 @@ pub use json::{WriteError, write_json_atomically};
 pub use latency::{Excess, excess};
 pub use names::shorten;
 pub use text::render;
-pub use units::{count, percent, share, time};
+pub use units::{count, number, percent, share, time};
 
 /// Which driver ran the replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -128,7 +128,7 @@ mod tests {
         ];
         assert_eq!(
             shorten(&overloads, 44),
-            ["f<(g)0>", "f<(g)0> ~2", "(anonymous)", "f)("]
+            ["f<(g)0>", "f<(g)0> ~2", "(anonymous)", "f)"]
         );
     }
 

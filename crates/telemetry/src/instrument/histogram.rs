@@ -128,6 +128,8 @@ pub struct Bucket {
 /// assert_eq!((both.count(), both.sum_ns()), (2, 4_000));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct HistogramSnapshot {
     /// `false` only where a thread stayed suspended inside an observation for
     /// the half second a snapshot tries: a few observations may be missing.
