@@ -9,7 +9,7 @@ use crate::armed::Armed;
 use crate::events::{Done, Waiting};
 use crate::naive::NaiveRing;
 use crate::spans::{Spans, handle, kernel};
-use metrale_gpu_runtime::timing::FuncRef;
+use metrale_gpu_runtime::timing::{FuncRef, Recorder};
 use metrale_telemetry::instrument::NanosHistogram;
 use metrale_telemetry::kernel::{KernelInstruments, SpanKey, SpanRing, StepShape};
 use metrale_telemetry::runtime::{Fold, StepTable};
@@ -73,6 +73,7 @@ pub const PATHS: &[Path] = &[
     path("lane_off", 10_000, lane_off),
     path("launch_off", 10_000, |n| launch(n, Level::Off)),
     path("launch_unarmed", 10_000, |n| launch(n, Level::Kernel)),
+    path("step_disabled", 10_000, step_disabled),
     path("naive_begin_end", 10_000, begin_end::<NaiveRing<Done>>),
     Path {
         minus: Some("naive_begin_end"),
@@ -259,6 +260,17 @@ fn launch(n: u64, level: Level) {
         drop(black_box(lane.launch_guard(spin)));
     }
     assert_eq!(recorder.kernel_ledger().attempts, 0);
+}
+
+/// A step of one lane with one launch where nothing is measured.
+fn step_disabled(n: u64) {
+    let recorder = black_box(Recorder::disabled());
+    for _ in 0..n {
+        let step = black_box(recorder.step());
+        let lane = black_box(step.lane(0, stream_ref(1)));
+        drop(black_box(lane.launch_guard(FuncRef::from_raw(1))));
+    }
+    assert!(recorder.is_disabled());
 }
 
 #[cfg(test)]
