@@ -32,9 +32,6 @@ pub(crate) enum Error {
     /// The feature `nvtx` cannot be built, and must be.
     #[error("no libclang, which feature nvtx needs; on Debian: apt-get install libclang-dev")]
     NoLibclang,
-    /// The tests on a Prometheus server must run, and there is none.
-    #[error("no prometheus and promtool; on Debian: apt-get install prometheus")]
-    NoPrometheus,
     /// The recorded traces are asked for and are not there.
     #[error(
         "no recorded traces at {0}; put the folder there, point METRALE_TRACES at it, or set \

@@ -18,7 +18,6 @@ mod loom;
 mod nvtx;
 mod outside;
 mod program;
-mod prometheus;
 mod sim;
 mod test;
 mod tidy;

@@ -3,7 +3,7 @@
 //! each of its entries.
 
 use crate::{Shared, Tracked};
-use metrale_telemetry::kernel::{Anchor, Entered, FOLLOWED_STEPS, Standing, StepTable};
+use metrale_telemetry::runtime::{Anchor, Entered, FOLLOWED_STEPS, Standing, StepTable};
 use std::sync::Arc;
 
 /// The step after that of `track` that falls on the same entry.

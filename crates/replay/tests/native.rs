@@ -3,9 +3,8 @@
 //! histogram, bucket by bucket: it finds its buckets from seconds in floating
 //! point, and shares no code with ours.
 
-use metrale_telemetry::instrument::{
-    BUCKETS, NanosHistogram, NativeBuckets, ZERO_THRESHOLD, bucket_upper_ns,
-};
+use metrale_telemetry::instrument::{NanosHistogram, NativeBuckets, ZERO_THRESHOLD};
+use metrale_telemetry::runtime::{BUCKETS, bucket_upper_ns};
 use prometheus_client::encoding::prometheus_protobuf;
 use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model as model;
 use prometheus_client::metrics::histogram::{Histogram, NativeHistogramConfig};

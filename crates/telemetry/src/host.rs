@@ -8,7 +8,17 @@ use crate::kernel::LANES;
 use crate::sync::{array_of, const_fn};
 
 /// Wall time and launches as the host saw them. `const`, fixed size.
+///
+/// ```
+/// use metrale_telemetry::HostInstruments;
+///
+/// let host = HostInstruments::new();
+/// host.launched(40, 1);
+/// host.step_wall.observe(8_000_000);
+/// assert_eq!((host.launches.get(), host.graph_launches.get()), (40, 1));
+/// ```
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct HostInstruments {
     /// Nanoseconds of host time from a step's begin to its end.
     pub step_wall: NanosHistogram,

@@ -9,7 +9,7 @@
 use super::Failure;
 use super::cuda::{Functions, called};
 use super::ptx::KERNELS;
-use metrale_gpu_runtime::timing::{KernelRef, StreamRef};
+use metrale_gpu_runtime::timing::{ContextRef, KernelRef, StreamRef};
 use metrale_gpu_sys::cuda::{CUevent, Driver, EVENT_DEFAULT, Status};
 use std::ffi::{CStr, CString, c_void};
 use std::sync::Arc;
@@ -263,7 +263,7 @@ impl Stream {
     /// The recorder's view of it.
     pub(crate) fn of(self, gpu: &Gpu) -> StreamRef<'static> {
         // SAFETY: streams here live as long as the process, in this context.
-        unsafe { StreamRef::from_raw_of(self.0, gpu.context) }
+        unsafe { StreamRef::from_raw_of(self.0, ContextRef::from_raw(gpu.context)) }
     }
 }
 

@@ -4,7 +4,7 @@
 //! without its first ones.
 
 use metrale_loom_tests::{Bound, Found, Steps, model, next_on_entry, spawn};
-use metrale_telemetry::kernel::Anchor;
+use metrale_telemetry::runtime::Anchor;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -3,6 +3,10 @@
 
 use metrale_replay::trace::{self, Limits, Trace};
 
+/// Names of steps.
+pub(crate) const PREFILL: &str = "execute_8_context_1(8)_generation_0(0)";
+pub(crate) const DECODE: &str = "execute_1_context_0(0)_generation_1(1)";
+
 /// A host annotation from `ts`, `dur` long.
 pub(crate) fn step(name: &str, ts: u32, dur: u32) -> String {
     format!(

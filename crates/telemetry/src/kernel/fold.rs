@@ -21,7 +21,7 @@ use super::LANES;
 use super::estimates::{LaneOfStep, RowOfStep, StepSums};
 use super::folded::{BusyGap, Folded};
 use super::landing::Launches;
-use super::span::Flags;
+use super::span::{Flags, SpanTag, StepId};
 use super::steps::{FOLLOWED_STEPS, Standing, StepTable};
 use super::timeline::{NO_ROW, Scratch};
 use spans::Spans;
@@ -46,6 +46,9 @@ struct Unfollowed {
     /// Of armed steps among them.
     armed_steps: u64,
     armed_ns: u64,
+    /// Launches of no step that is followed.
+    launches: u64,
+    launches_ns: u64,
 }
 
 /// See the module.
@@ -112,6 +115,7 @@ impl Fold {
     fn add_row(&mut self, launches: &Launches) {
         let track = launches.flags.track();
         let Some(entry) = track.and_then(|track| self.spans.known(track)) else {
+            self.leave_out(launches);
             return;
         };
         if self.rows.len() == MAX_ROWS && !self.is_added_up {
@@ -129,6 +133,22 @@ impl Fold {
             launches: launches.count as u32,
             ns: launches.ns,
         });
+    }
+}
+
+impl Fold {
+    /// Counts launches that no step's sums will have: those of a step that is
+    /// not followed, or is over.
+    #[cold]
+    fn leave_out(&mut self, launches: &Launches) {
+        let SpanTag { lane, step, .. } = launches.flags.tag();
+        if matches!(step, StepId::Number(number) if number < self.window) {
+            return;
+        }
+        if let Some(sums) = lane.and_then(|lane| self.unfollowed.get_mut(lane)) {
+            sums.launches += launches.count;
+            sums.launches_ns = sums.launches_ns.saturating_add(launches.ns);
+        }
     }
 }
 
@@ -156,7 +176,9 @@ impl Fold {
         for (lane, sums) in self.unfollowed.iter_mut().enumerate() {
             folded.incomplete[lane].add(sums.armed_steps, sums.armed_ns);
             if is_of_window {
-                folded.estimates.add_unsampled(lane, sums.steps, sums.ns);
+                let estimates = &mut folded.estimates;
+                estimates.add_unsampled(lane, sums.steps, sums.ns);
+                estimates.leave_out(lane, sums.launches, sums.launches_ns);
             }
             *sums = Unfollowed {
                 last: sums.last,

@@ -20,6 +20,14 @@ pub(super) const PLACES: usize = 2 * KERNEL_TABLE_SLOTS;
 
 /// GPU time by lane and by kernel. `const`, fixed size (about 310 KiB), no
 /// allocation but for reading.
+///
+/// ```
+/// use metrale_telemetry::kernel::{KernelInstruments, LANE_PREFILL, SpanKey};
+///
+/// static INSTRUMENTS: KernelInstruments = KernelInstruments::new();
+/// INSTRUMENTS.record(SpanKey::Lane(LANE_PREFILL), 7_000_000);
+/// assert_eq!(INSTRUMENTS.lane[LANE_PREFILL].count(), 1);
+/// ```
 pub struct KernelInstruments {
     /// GPU time of each lane's spans.
     pub lane: [NanosHistogram; 3],
@@ -27,7 +35,7 @@ pub struct KernelInstruments {
     /// same stream, filed under the lane that starts.
     pub lane_gap: [NanosHistogram; 3],
     /// Lane spans whose gap is not known: the first of a stream, or one whose
-    /// predecessor was lost or used again before it could be read.
+    /// predecessor was lost, used again before it could be read, or not over.
     pub lane_gap_unknown: Counter,
     /// Samples of kernels that have no row: handle 0, or a full table.
     pub table_full: Counter,
@@ -35,6 +43,10 @@ pub struct KernelInstruments {
     pub spans_dropped: Counter,
     /// Spans begun whose start, end or reading failed.
     pub span_failures: Counter,
+    /// Spans of a lane that have no time.
+    lane_lost: [Counter; LANES.len()],
+    /// The same of the kernel at each place.
+    row_lost: [Counter; PLACES],
     kernels: KernelTable<PLACES>,
     batch: Mutex<Batch>,
     /// What steps came to. A pass does not wait for it; a reader holds it for
@@ -45,6 +57,17 @@ pub struct KernelInstruments {
 }
 
 /// GPU time of one kernel.
+///
+/// ```
+/// use metrale_telemetry::kernel::{KernelInstruments, KernelTime, SpanKey};
+///
+/// let instruments = Box::new(KernelInstruments::new());
+/// for ns in [2_000, 3_000] {
+///     instruments.record(SpanKey::Kernel(0xf00d), ns);
+/// }
+/// let row = KernelTime { func: 0xf00d, total_ns: 5_000, samples: 2 };
+/// assert_eq!(instruments.kernels(), [row]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelTime {
     /// The function handle.
@@ -67,6 +90,8 @@ impl KernelInstruments {
                 table_full: Counter::new(),
                 spans_dropped: Counter::new(),
                 span_failures: Counter::new(),
+                lane_lost: array_of!(Counter::new()),
+                row_lost: array_of!(Counter::new()),
                 kernels: KernelTable::new(),
                 batch: Mutex::new(Batch::new()),
                 folded: Mutex::new(Folded::new()),
@@ -124,13 +149,32 @@ impl KernelInstruments {
         Landing::new(self, &self.batch)
     }
 
-    /// Counts an attempt that came to no span.
+    /// Counts an attempt that came to no span. One that was refused lost nothing:
+    /// what its stream captures does not run.
     #[cold]
-    pub fn count_not_begun(&self, why: NotBegun) {
+    pub fn count_not_begun(&self, key: SpanKey, why: NotBegun) {
         match why {
             NotBegun::Refused => {}
-            NotBegun::Dropped => self.spans_dropped.add(1),
-            NotBegun::Failed => self.span_failures.add(1),
+            NotBegun::Dropped => {
+                self.spans_dropped.add(1);
+                self.count_lost(key);
+            }
+            NotBegun::Failed => self.count_failed(key),
+        }
+    }
+
+    /// Counts a span whose start, end or reading failed.
+    #[cold]
+    pub fn count_failed(&self, key: SpanKey) {
+        self.span_failures.add(1);
+        self.count_lost(key);
+    }
+
+    /// Counts a span that is missing from its lane, or its row.
+    #[cold]
+    pub(super) fn count_lost(&self, key: SpanKey) {
+        if let Some(lost) = self.lost(key) {
+            lost.add(1);
         }
     }
 
@@ -176,12 +220,25 @@ pub(crate) struct FoldedCopy {
 impl KernelInstruments {
     /// Begins estimates anew at step `step`: the sampling is another one.
     pub(crate) fn restart_estimates(&self, step: u64) {
-        lock(&self.folded).estimates.restart(step);
+        let lane_lost = self.lane_lost.each_ref().map(Counter::get);
+        lock(&self.folded).estimates.restart(step, lane_lost);
         self.window.store(step, Ordering::Relaxed);
     }
 
     pub(super) fn window(&self) -> u64 {
         self.window.load(Ordering::Relaxed)
+    }
+
+    /// Spans of a lane, or of a kernel, that have no time.
+    pub(crate) fn lost_of(&self, key: SpanKey) -> u64 {
+        self.lost(key).map_or(0, Counter::get)
+    }
+
+    fn lost(&self, key: SpanKey) -> Option<&Counter> {
+        match key {
+            SpanKey::Lane(lane) => self.lane_lost.get(lane),
+            SpanKey::Kernel(func) => self.row_lost.get(self.kernels.place(func)?),
+        }
     }
 
     /// What steps lost so far.
@@ -193,7 +250,9 @@ impl KernelInstruments {
     /// pass that comes meanwhile leaves its steps to the next one.
     pub(crate) fn copy_folded(&self) -> FoldedCopy {
         let places = self.placed();
-        let folded = Box::new(lock(&self.folded).clone());
+        let mut folded = Box::new(lock(&self.folded).clone());
+        let lane_lost = self.lane_lost.each_ref().map(Counter::get);
+        folded.estimates.set_lane_lost(lane_lost);
         FoldedCopy { folded, places }
     }
 }

@@ -8,8 +8,7 @@
 //! lands spans, and others add them up.
 
 mod estimates;
-mod exposed;
-mod fold;
+pub(crate) mod fold;
 mod folded;
 mod gaps;
 mod instruments;
@@ -23,9 +22,9 @@ mod pass;
 mod ring;
 mod slot;
 mod span;
-mod steps;
+pub(crate) mod steps;
 mod streams;
-mod table;
+pub(crate) mod table;
 #[cfg(all(test, not(metrale_loom)))]
 mod tests;
 mod timeline;
@@ -33,9 +32,6 @@ mod token;
 mod turns;
 
 pub use estimates::{ENOUGH_STEPS, Estimate, KernelEstimate, LaneEstimate, StandardError};
-pub(crate) use exposed::ExposedKernels;
-pub use exposed::{KERNEL_SERIES_MOST, KERNEL_SERIES_OTHER, KernelSeries};
-pub use fold::{Fold, Folding, MAX_SPANS, MAX_STEP_SPANS};
 pub use folded::{Incomplete, RowFigures, StepLosses};
 pub(crate) use instruments::FoldedCopy;
 pub use instruments::{KernelInstruments, KernelTime};
@@ -45,9 +41,8 @@ pub use ledger::Ledger;
 pub use oldest::{OldestSpan, OldestSpans};
 pub use ops::{Edge, EventOps, Place, SpanPoll};
 pub use ring::{SpanRing, SpanRingBuilder};
-pub use span::{Harvested, Landed, NotBegun, NotEnded, SpanKey, SpanTag, StepId};
-pub use steps::{Anchor, Entered, FOLLOWED_STEPS, Standing, StepTable, Taking};
-pub use table::{KERNEL_TABLE_SLOTS, KernelTable};
+pub use span::{Harvested, Landed, Lost, NotBegun, NotEnded, SpanKey, SpanTag, StepId};
+pub use table::KERNEL_TABLE_SLOTS;
 pub use timeline::LaneFigures;
 pub use token::SpanToken;
 

@@ -272,11 +272,11 @@ impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
         if now_ns.saturating_sub(age.since_ns) < limit_ns {
             return false;
         }
-        let Some(flags) = slot.take_open(word).map(Ending::abandon) else {
+        let Some(packed) = slot.take_open(word).map(Ending::abandon) else {
             return false;
         };
         self.ring.counts.reclaimed.add(1);
-        self.each.other(Harvested::Reclaimed(flags.tag()));
+        self.each.other(Harvested::Reclaimed(packed.lost()));
         true
     }
 
@@ -302,10 +302,10 @@ impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
             }
             SpanPoll::Failed => {
                 self.pass.previous.forget(stream);
-                let tag = span.filed().flags.tag();
+                let lost = span.filed().lost();
                 span.fail();
                 self.ring.counts.failed.add(1);
-                self.each.other(Harvested::Failed(tag));
+                self.each.other(Harvested::Failed(lost));
                 Answer::Over
             }
         }
@@ -337,12 +337,13 @@ impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
         };
         let stream = span.stream();
         let gap_ns = if self.ring.options.gaps {
-            self.gap(Last {
+            let last = Last {
                 stream,
                 losses: span.losses(),
                 slot: index,
                 lap: span.lap(),
-            })
+            };
+            self.gap(last, ns)
         } else {
             None
         };
@@ -365,12 +366,16 @@ impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
         Answer::Over
     }
 
-    /// From the end of the span before on the stream of `span`, if that still has
-    /// its events.
-    fn gap(&mut self, span: Last) -> Option<u64> {
+    /// From the end of the span before on the stream of `span`, which took `ns`,
+    /// if that still has its events and is not the one that ends later.
+    fn gap(&mut self, span: Last, ns: u64) -> Option<u64> {
         let before = self.pass.previous.follow(span)?;
         let slot = &self.ring.slots[before.slot];
-        slot.while_landed(before.lap, || self.ring.ops.gap(before.slot, span.slot))
+        let gap = slot.while_landed(before.lap, || self.ring.ops.gap(before.slot, span.slot))?;
+        if gap < 0 && gap.unsigned_abs() > ns {
+            self.pass.previous.keep(before);
+        }
+        u64::try_from(gap).ok()
     }
 }
 

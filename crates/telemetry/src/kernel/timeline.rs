@@ -17,8 +17,8 @@ mod cover;
 mod settle;
 
 use super::LANES;
+use crate::sums::sums;
 use cover::{Cover, Part, add_parts, cover};
-use serde::{Deserialize, Serialize};
 use settle::{Settled, Settler, StreamEnd, are_in_order, look, settle};
 
 /// A span at its place.
@@ -39,64 +39,48 @@ pub(super) struct Interval {
 pub(super) const NO_ROW: u16 = u16::MAX;
 pub(super) const NO_LANE: u8 = LANES.len() as u8;
 
-/// How a lane's time was spent, in GPU nanoseconds of complete steps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct LaneFigures {
-    /// Steps that these are of.
-    pub steps: u64,
-    /// The union of the lane's own spans in each step.
-    pub time_ns: u64,
-    /// A launch of the lane ran.
-    pub busy_ns: u64,
-    /// None did, before the lane's first.
-    pub lead_ns: u64,
-    /// None did, between the first and the last: each such time ends with a
-    /// launch that the GPU waited for.
-    pub waited_ns: u64,
-    /// None did, after the last.
-    pub tail_ns: u64,
-    /// By how much the launches' lengths are more than the time that they cover.
-    pub overlap_ns: u64,
-    /// What launches of the lane took outside its time.
-    pub outside_ns: u64,
-    /// Launches that the GPU waited for.
-    pub waits: u64,
+sums! {
+    /// How a lane's time was spent, in GPU nanoseconds of complete steps.
+    ///
+    /// ```
+    /// # fn read(snapshot: &metrale_telemetry::Snapshot) {
+    /// for lane in &snapshot.lanes {
+    ///     if let Some(figures) = lane.figures {
+    ///         let idle = figures.idle_ns() as f64 / figures.time_ns as f64;
+    ///         println!("{} is idle {:.0} % of its time", lane.lane, 100.0 * idle);
+    ///     }
+    /// }
+    /// # }
+    /// # read(&metrale_telemetry::Telemetry::new().snapshot());
+    /// ```
+    pub struct LaneFigures {
+        /// Steps that these are of.
+        pub steps: u64,
+        /// The union of the lane's own spans in each step.
+        pub time_ns: u64,
+        /// A launch of the lane ran.
+        pub busy_ns: u64,
+        /// None did, before the lane's first.
+        pub lead_ns: u64,
+        /// None did, between the first and the last: each such time ends with a
+        /// launch that the GPU waited for.
+        pub waited_ns: u64,
+        /// None did, after the last.
+        pub tail_ns: u64,
+        /// By how much the launches' lengths are more than the time that they cover.
+        pub overlap_ns: u64,
+        /// What launches of the lane took outside its time.
+        pub outside_ns: u64,
+        /// Launches that the GPU waited for.
+        pub waits: u64,
+    }
 }
 
 impl LaneFigures {
-    pub(super) const NONE: Self = Self {
-        steps: 0,
-        time_ns: 0,
-        busy_ns: 0,
-        lead_ns: 0,
-        waited_ns: 0,
-        tail_ns: 0,
-        overlap_ns: 0,
-        outside_ns: 0,
-        waits: 0,
-    };
-
     /// Time in which no launch of the lane ran.
     #[must_use]
     pub const fn idle_ns(&self) -> u64 {
         self.time_ns.saturating_sub(self.busy_ns)
-    }
-
-    /// Adds others. Sums saturate.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            steps: self.steps.saturating_add(other.steps),
-            time_ns: self.time_ns.saturating_add(other.time_ns),
-            busy_ns: self.busy_ns.saturating_add(other.busy_ns),
-            lead_ns: self.lead_ns.saturating_add(other.lead_ns),
-            waited_ns: self.waited_ns.saturating_add(other.waited_ns),
-            tail_ns: self.tail_ns.saturating_add(other.tail_ns),
-            overlap_ns: self.overlap_ns.saturating_add(other.overlap_ns),
-            outside_ns: self.outside_ns.saturating_add(other.outside_ns),
-            waits: self.waits.saturating_add(other.waits),
-        }
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::source::{Event, REFUSED, Told, gap_ns};
 use metrale_telemetry::kernel::{
-    Edge, Ledger, NotBegun, NotEnded, Place, SpanKey, SpanPoll, SpanTag, StepId,
+    Edge, Ledger, Lost, NotBegun, NotEnded, Place, SpanKey, SpanPoll, SpanTag, StepId,
 };
 use std::collections::HashMap;
 
@@ -26,6 +26,13 @@ struct Span {
     tag: SpanTag,
     losses: u64,
     stage: Stage,
+}
+
+impl Span {
+    fn lost(&self) -> Lost {
+        let (key, tag) = (self.key, self.tag);
+        Lost { key, tag }
+    }
 }
 
 /// The ring without concurrency.
@@ -85,10 +92,9 @@ impl Plain {
     /// In flight is counted, not kept.
     pub(crate) fn ledger(&self) -> Ledger {
         let in_use = self.slots.iter().flatten().filter(|span| in_use(span));
-        Ledger {
-            in_flight: in_use.count() as u64,
-            ..self.ledger
-        }
+        let mut ledger = self.ledger;
+        ledger.in_flight = in_use.count() as u64;
+        ledger
     }
 
     fn losses(&self) -> u64 {
@@ -159,7 +165,7 @@ impl Plain {
             self.ledger.stale_ends += 1;
             return Err(NotEnded::Stale);
         };
-        let tag = span.tag;
+        let lost = span.lost();
         span.stage = if fails {
             Stage::Over
         } else {
@@ -168,7 +174,7 @@ impl Plain {
         self.events.push(Event::Record(slot, Edge::End, stream));
         if fails {
             self.ledger.failed += 1;
-            return Err(NotEnded::Failed(tag));
+            return Err(NotEnded::Failed(lost));
         }
         Ok(())
     }
@@ -242,8 +248,8 @@ impl Plain {
         }
         self.ledger.reclaimed += 1;
         self.stage(slot, Stage::Over);
-        let tag = self.slots[slot].map(|span| span.tag);
-        self.events.push(Event::Reclaimed(tag.unwrap_or_default()));
+        let lost = self.slots[slot].map(|span| span.lost());
+        self.events.extend(lost.map(Event::Reclaimed));
     }
 
     /// Asks about a closed span; whether it is over.
@@ -256,7 +262,7 @@ impl Plain {
                 self.previous.remove(&stream);
                 self.stage(slot, Stage::Over);
                 self.ledger.failed += 1;
-                self.events.push(Event::Failed(span.tag));
+                self.events.push(Event::Failed(span.lost()));
                 return true;
             }
             SpanPoll::Ready(ns) => ns,
@@ -270,7 +276,7 @@ impl Plain {
                 Place::Unknown => {}
             }
         }
-        let gap_ns = self.gap(slot, span, stream);
+        let (gap_ns, is_last) = self.gap(slot, span, stream, ns);
         self.events.push(Event::Landed(Told {
             key: span.key,
             tag: span.tag,
@@ -281,20 +287,26 @@ impl Plain {
         }));
         self.stage(slot, Stage::Landed);
         self.ledger.landed += 1;
-        self.previous.insert(stream, (slot, *span));
+        if is_last {
+            self.previous.insert(stream, (slot, *span));
+        }
         true
     }
 
     /// Known if the span before on this stream is known, nothing was lost since
-    /// it began, and its slot's events are still its own.
-    fn gap(&mut self, slot: usize, span: &Span, stream: u64) -> Option<u64> {
-        let (prev, before) = *self.previous.get(&stream)?;
+    /// it began, its slot's events are still its own, and it is over by then. And
+    /// whether it is over before the new one, which is followed next then.
+    fn gap(&mut self, slot: usize, span: &Span, stream: u64, ns: u64) -> (Option<u64>, bool) {
+        let Some(&(prev, before)) = self.previous.get(&stream) else {
+            return (None, true);
+        };
         let still = self.slots[prev].is_some_and(|s| s.id == before.id && s.stage == Stage::Landed);
         if !self.gaps || before.losses != span.losses || !still {
-            return None;
+            return (None, true);
         }
         self.events.push(Event::Gap(prev, slot));
-        Some(gap_ns(prev, slot))
+        let gap_ns = i128::from(gap_ns(prev, slot));
+        (u64::try_from(gap_ns).ok(), gap_ns + i128::from(ns) >= 0)
     }
 
     fn stage(&mut self, slot: usize, stage: Stage) {

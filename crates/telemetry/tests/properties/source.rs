@@ -2,7 +2,9 @@
 //! An event source and a clock that do as they are told and write down what
 //! they are asked, and what a pass tells.
 
-use metrale_telemetry::kernel::{Edge, EventOps, Harvested, Place, SpanKey, SpanPoll, SpanTag};
+use metrale_telemetry::kernel::{
+    Edge, EventOps, Harvested, Lost, Place, SpanKey, SpanPoll, SpanTag,
+};
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
 
@@ -19,8 +21,8 @@ pub(crate) enum Event {
     Gap(usize, usize),
     Place(u32, usize),
     Landed(Told),
-    Failed(SpanTag),
-    Reclaimed(SpanTag),
+    Failed(Lost),
+    Reclaimed(Lost),
     PassEnd,
 }
 
@@ -46,8 +48,8 @@ impl From<Harvested> for Event {
                 gap_ns: landed.gap_ns,
                 start_ns: landed.start_ns,
             }),
-            Harvested::Failed(tag) => Self::Failed(tag),
-            Harvested::Reclaimed(tag) => Self::Reclaimed(tag),
+            Harvested::Failed(lost) => Self::Failed(lost),
+            Harvested::Reclaimed(lost) => Self::Reclaimed(lost),
         }
     }
 }
@@ -101,9 +103,14 @@ impl Source {
     }
 }
 
-/// The gap that the source reads between two slots.
-pub(crate) fn gap_ns(prev: usize, slot: usize) -> u64 {
-    1_000 + 100 * prev as u64 + slot as u64
+/// The gap that the source reads between two slots: some overlap.
+pub(crate) fn gap_ns(prev: usize, slot: usize) -> i64 {
+    let gap_ns = 10 * prev as i64 + slot as i64;
+    if (prev + slot).is_multiple_of(3) {
+        -gap_ns
+    } else {
+        gap_ns
+    }
 }
 
 impl EventOps for Source {
@@ -132,7 +139,7 @@ impl EventOps for Source {
         self.log(Event::Next(slot));
         self.poll(slot)
     }
-    fn gap(&self, prev: usize, slot: usize) -> Option<u64> {
+    fn gap(&self, prev: usize, slot: usize) -> Option<i64> {
         self.log(Event::Gap(prev, slot));
         Some(gap_ns(prev, slot))
     }

@@ -33,6 +33,7 @@ impl Fold {
         if std::mem::replace(&mut self.window, window) != window {
             for sums in &mut self.unfollowed {
                 (sums.steps, sums.ns) = (0, 0);
+                (sums.launches, sums.launches_ns) = (0, 0);
             }
         }
         Folding {
@@ -69,11 +70,10 @@ impl Folding<'_> {
                 SpanKey::Kernel(func) => self.launch(func, landed),
                 SpanKey::Lane(lane) => self.lane(lane, landed),
             },
-            Harvested::Failed(tag) => {
+            Harvested::Failed(lost) | Harvested::Reclaimed(lost) => {
                 self.landing.count(&span, |_| ());
-                self.lost(tag);
+                self.lost(lost.tag);
             }
-            Harvested::Reclaimed(tag) => self.lost(tag),
         }
     }
 

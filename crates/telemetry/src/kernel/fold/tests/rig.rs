@@ -3,9 +3,10 @@
 //! together.
 
 use crate::kernel::{
-    Edge, Entered, EventOps, Fold, FoldedCopy, KernelInstruments, NotBegun, Place, SpanKey,
-    SpanPoll, SpanRing, SpanTag, SpanToken, StepId, StepTable,
+    Edge, EventOps, FoldedCopy, KernelInstruments, NotBegun, Place, SpanKey, SpanPoll, SpanRing,
+    SpanTag, SpanToken, StepId,
 };
+use crate::runtime::{Entered, Fold, StepTable};
 use std::sync::Mutex;
 
 struct Gpu {
