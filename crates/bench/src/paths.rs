@@ -11,7 +11,8 @@ use crate::naive::NaiveRing;
 use crate::spans::{Spans, handle, kernel};
 use metrale_gpu_runtime::timing::FuncRef;
 use metrale_telemetry::instrument::NanosHistogram;
-use metrale_telemetry::kernel::{KernelInstruments, SpanKey, SpanRing};
+use metrale_telemetry::kernel::{KernelInstruments, SpanKey, SpanRing, StepShape};
+use metrale_telemetry::runtime::{Fold, StepTable};
 use metrale_telemetry::{Level, Telemetry, TelemetryConfig};
 use std::hint::black_box;
 
@@ -68,6 +69,7 @@ pub const PATHS: &[Path] = &[
     path("step_begin_kernel", 10_000, |n| {
         step_begin(n, Level::Kernel)
     }),
+    path("step_recorded", 10_000, step_recorded),
     path("lane_off", 10_000, lane_off),
     path("launch_off", 10_000, |n| launch(n, Level::Off)),
     path("launch_unarmed", 10_000, |n| launch(n, Level::Kernel)),
@@ -204,6 +206,28 @@ fn step_begin(n: u64, level: Level) {
     }
     let counted = if level == Level::Off { 0 } else { n };
     assert_eq!(TELEMETRY.steps(), counted);
+}
+
+/// Steps that state a shape and count a lane's span, and the record that each
+/// leaves at a pass.
+fn step_recorded(n: u64) {
+    static TELEMETRY: Telemetry = Telemetry::new();
+    let (mut fold, table) = (Fold::default(), StepTable::new());
+    for at in 0..n {
+        let step = TELEMETRY.step_begin();
+        TELEMETRY.shape(
+            step,
+            black_box(StepShape::new().decode_tokens(8).requests(8)),
+        );
+        TELEMETRY.enter_lane(step);
+        TELEMETRY.leave_lane(at, false);
+        TELEMETRY.close_step(step, Some(0..black_box(at)));
+        if at % 256 == 255 {
+            let folding = fold.harvest(&table, TELEMETRY.instruments());
+            folding.finish(TELEMETRY.newest_track(), None);
+        }
+    }
+    assert_eq!(TELEMETRY.unrecorded_steps(), 0);
 }
 
 fn lane_off(n: u64) {

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::check::Differences;
-use metrale_telemetry::kernel::{Estimate, LANE_DECODE, LaneFigures, StandardError};
+use metrale_telemetry::kernel::{LANE_DECODE, LaneFigures, StandardError};
 use metrale_telemetry::{Floor, Telemetry};
 
 pub(crate) fn report() -> Report {

@@ -19,6 +19,7 @@ mod ledger;
 mod oldest;
 mod ops;
 mod pass;
+pub(crate) mod records;
 mod ring;
 mod slot;
 mod span;
@@ -40,6 +41,10 @@ pub use lane_ranges::{nvtx_pop, nvtx_push_lane};
 pub use ledger::Ledger;
 pub use oldest::{OldestSpan, OldestSpans};
 pub use ops::{Edge, EventOps, Place, SpanPoll};
+pub use records::{
+    KEPT_TIMELINES, LaneRecord, RECENT_STEPS, RecentSteps, SHAPE_BUCKETS, SLOWEST_STEPS,
+    ShapeTimes, SlowMinute, StepCursor, StepRecord, StepShape, Timeline, TimelineSpan,
+};
 pub use ring::{SpanRing, SpanRingBuilder};
 pub use span::{Harvested, Landed, Lost, NotBegun, NotEnded, SpanKey, SpanTag, StepId};
 pub use table::KERNEL_TABLE_SLOTS;
@@ -54,3 +59,6 @@ pub const LANE_ADMIT: usize = 0;
 pub const LANE_PREFILL: usize = 1;
 /// Index of the decode lane in [`LANES`].
 pub const LANE_DECODE: usize = 2;
+/// Lanes that there can be: those of [`LANES`], and the ones that
+/// [`Telemetry::name_lanes`](crate::Telemetry::name_lanes) adds.
+pub const MAX_LANES: usize = if cfg!(metrale_loom) { 4 } else { 16 };

@@ -3,6 +3,7 @@
 
 use super::{RecorderSnapshot, RowKind};
 use crate::clock::unix_ns;
+use crate::lanes::LaneNamesError;
 use crate::sync::{Mutex, MutexGuard, const_fn, lock};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -91,6 +92,19 @@ impl Recorders {
 
     pub(crate) fn admits(&self, gpu: &str) -> Result<(), OtherGpu> {
         lock(&self.0).admits(gpu)
+    }
+
+    /// Runs `set` while no recorder was made, and none is taken in meanwhile.
+    pub(crate) fn before_the_first(
+        &self,
+        set: impl FnOnce() -> Result<(), LaneNamesError>,
+    ) -> Result<(), LaneNamesError> {
+        let list = lock(&self.0);
+        if list.first.is_none() {
+            set()
+        } else {
+            Err(LaneNamesError::TooLate)
+        }
     }
 
     /// Keeps what `source` says now, with its names of the rows `funcs`.

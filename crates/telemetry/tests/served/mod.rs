@@ -148,7 +148,7 @@ impl Served {
     pub(crate) fn named_snapshot(&self) -> Snapshot {
         let named: Arc<dyn RecorderSource> = Arc::new(Named);
         let weak: Weak<dyn RecorderSource> = Arc::downgrade(&named);
-        self.telemetry.attach(weak);
+        self.telemetry.attach(weak).unwrap();
         self.telemetry.snapshot()
     }
 }
