@@ -228,7 +228,7 @@ fn step_recorded(n: u64) {
             folding.finish(TELEMETRY.newest_track(), None);
         }
     }
-    assert_eq!(TELEMETRY.unrecorded_steps(), 0);
+    assert_eq!(TELEMETRY.step_losses().unrecorded_steps, 0);
 }
 
 fn lane_off(n: u64) {

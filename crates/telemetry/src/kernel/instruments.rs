@@ -315,6 +315,8 @@ pub(crate) struct FoldedCopy {
     folded: Box<Folded>,
     /// Place and handle of each kernel.
     places: Vec<(usize, u64)>,
+    /// Steps that left no record.
+    unrecorded: u64,
 }
 
 impl KernelInstruments {
@@ -343,7 +345,10 @@ impl KernelInstruments {
 
     /// What steps lost so far.
     pub fn step_losses(&self) -> StepLosses {
-        lock(&self.folded).losses()
+        StepLosses {
+            unrecorded_steps: self.open_steps.unrecorded(),
+            ..lock(&self.folded).losses()
+        }
     }
 
     /// A copy of all that was folded. It allocates, and holds up nobody: a
@@ -353,7 +358,12 @@ impl KernelInstruments {
         let mut folded = Box::new(lock(&self.folded).clone());
         let lane_lost = self.lane_lost.each_ref().map(Counter::get);
         folded.estimates.set_lane_lost(lane_lost);
-        FoldedCopy { folded, places }
+        let unrecorded = self.open_steps.unrecorded();
+        FoldedCopy {
+            folded,
+            places,
+            unrecorded,
+        }
     }
 }
 
@@ -393,7 +403,10 @@ impl FoldedCopy {
     }
 
     pub(crate) fn losses(&self) -> StepLosses {
-        self.folded.losses()
+        StepLosses {
+            unrecorded_steps: self.unrecorded,
+            ..self.folded.losses()
+        }
     }
 
     pub(crate) fn shapes(&self, lane: usize) -> Vec<ShapeTimes> {
