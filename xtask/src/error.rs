@@ -49,6 +49,12 @@ pub(crate) enum Error {
     /// Tidy found violations; they have been listed.
     #[error("{0} violation(s) of the house rules, listed above")]
     Untidy(usize),
+    /// The public API is not what its files say.
+    #[error("the public API has changed: `cargo xtask api --write` writes it anew: {0:?}")]
+    Api(Vec<PathBuf>),
+    /// The public API cannot be read from rustdoc's output.
+    #[error("rustdoc's JSON: {0}")]
+    Rustdoc(#[from] public_api::Error),
     /// Some models failed; their output is above.
     #[error("{0} model(s) failed: {1}")]
     Models(usize, String),

@@ -87,8 +87,8 @@ impl EventOps for Pairs {
         })
     }
 
-    fn gap(&self, prev: usize, slot: usize) -> Option<u64> {
+    fn gap(&self, prev: usize, slot: usize) -> Option<i64> {
         self.pairs[slot].touch(|pair| assert!(matches!(pair, Pair::Ended { .. })));
-        Some(self.end_stamps[prev].get())
+        i64::try_from(self.end_stamps[prev].get()).ok()
     }
 }

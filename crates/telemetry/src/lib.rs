@@ -50,12 +50,14 @@ mod floor;
 mod host;
 pub mod instrument;
 pub mod kernel;
+mod lanes;
 #[doc(hidden)]
 pub mod runtime;
 pub mod snapshot;
 mod sync;
 
 mod level;
+mod records;
 mod sampling;
 mod series;
 mod step;
@@ -65,6 +67,7 @@ mod telemetry;
 pub use config::{ConfigError, TelemetryConfig};
 pub use floor::Floor;
 pub use host::HostInstruments;
+pub use lanes::LaneNamesError;
 pub use level::{Level, UnknownLevel};
 pub use sampling::Sampling;
 pub use snapshot::Snapshot;

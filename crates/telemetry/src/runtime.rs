@@ -8,6 +8,7 @@
 pub use crate::instrument::buckets::{BUCKETS, bucket_index, bucket_upper_ns};
 pub use crate::instrument::packed::PackedCells;
 pub use crate::kernel::fold::{Fold, Folding, MAX_SPANS, MAX_STEP_SPANS};
+pub use crate::kernel::records::{OPEN_STEPS, OpenStep, OpenSteps};
 pub use crate::kernel::steps::{Anchor, Entered, FOLLOWED_STEPS, Standing, StepTable, Taking};
 pub use crate::kernel::table::KernelTable;
 pub use crate::snapshot::recorders::{KernelName, RecorderSource};
@@ -15,9 +16,11 @@ pub use crate::snapshot::recorders::{KernelName, RecorderSource};
 use crate::floor::Floor;
 use crate::level::Level;
 use crate::sampling::Sampling;
-use crate::snapshot::OtherGpu;
+use crate::snapshot::OtherGpuError;
+use crate::step::Step;
 use crate::sync::Ordering;
 use crate::telemetry::Telemetry;
+use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 #[doc(hidden)]
@@ -26,16 +29,17 @@ impl Telemetry {
     /// which GPU this telemetry measures. A source that is gone is none.
     ///
     /// # Errors
-    /// [`OtherGpu`]; nothing is taken in.
-    pub fn attach(&self, source: Weak<dyn RecorderSource>) -> Result<(), OtherGpu> {
+    /// [`OtherGpuError`]; nothing is taken in.
+    pub fn attach(&self, source: Weak<dyn RecorderSource>) -> Result<(), OtherGpuError> {
+        self.instruments().take_log_memory();
         self.recorders.attach(source)
     }
 
     /// Whether a recorder of that GPU can be attached now.
     ///
     /// # Errors
-    /// [`OtherGpu`].
-    pub fn admits(&self, gpu: &str) -> Result<(), OtherGpu> {
+    /// [`OtherGpuError`].
+    pub fn admits(&self, gpu: &str) -> Result<(), OtherGpuError> {
         self.recorders.admits(gpu)
     }
 
@@ -83,6 +87,31 @@ impl Telemetry {
     #[inline]
     pub fn newest_track(&self) -> u32 {
         self.tracks.load(Ordering::Relaxed).wrapping_sub(1) as u32
+    }
+
+    /// The step is over on the host: once the spans of its lanes are, it leaves
+    /// its record. `wall` is from its begin to its end by the telemetry's clock,
+    /// where that was measured. A step that nobody closes is closed when 64
+    /// later ones were begun.
+    pub fn close_step(&self, step: Step, wall: Option<Range<u64>>) {
+        if let Some(number) = step.number() {
+            self.instruments().open_steps.close(number, wall);
+        }
+    }
+
+    /// Counts a lane's span of the step that is about to begin: its record waits
+    /// for it.
+    pub fn enter_lane(&self, step: Step) {
+        if let Some(number) = step.number() {
+            self.instruments().open_steps.enter(number);
+        }
+    }
+
+    /// A lane's span of step `number` that was counted comes to nothing: it
+    /// could not begin or end (`lost`: the record is incomplete), or was
+    /// cancelled. What a pass finds of it the fold knows by itself.
+    pub fn leave_lane(&self, number: u64, lost: bool) {
+        self.instruments().open_steps.leave(number, lost);
     }
 
     /// Notes what measuring costs here.

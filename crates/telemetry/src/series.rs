@@ -239,8 +239,9 @@ impl List {
             .collect();
         let other = self.series.len();
         let mut add = |series: usize, total_ns: u64, samples: u64| {
-            out[series].total_ns += total_ns;
-            out[series].samples += samples;
+            let own = &mut out[series];
+            own.total_ns = own.total_ns.saturating_add(total_ns);
+            own.samples = own.samples.saturating_add(samples);
         };
         for kernel in kernels {
             let row = self.rows.iter().find(|row| row.before.func == kernel.func);

@@ -29,7 +29,6 @@ pub struct Telemetry {
     sampling: AtomicU8,
     every: AtomicU64,
     seed: AtomicU64,
-    steps: AtomicU64,
     armed_steps: AtomicU64,
     /// Numbers the steps that are followed: the armed ones, under `Spread` all.
     pub(crate) tracks: AtomicU64,
@@ -64,7 +63,6 @@ impl Telemetry {
                 sampling: AtomicU8::new(config.sampling as u8),
                 every: AtomicU64::new(config.every),
                 seed: AtomicU64::new(config.seed),
-                steps: AtomicU64::new(0),
                 armed_steps: AtomicU64::new(0),
                 tracks: AtomicU64::new(0),
                 launch_numbers: AtomicU64::new(0),
@@ -77,6 +75,22 @@ impl Telemetry {
                 recorders: Recorders::new(),
             }
         }
+    }
+
+    /// Makes it live as long as the process, as a recorder asks: whoever reads it
+    /// may come late.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), metrale_telemetry::ConfigError> {
+    /// use metrale_telemetry::{Telemetry, TelemetryConfig};
+    /// let telemetry: &'static Telemetry = Telemetry::new().leak();
+    /// telemetry.configure(TelemetryConfig { every: 16, ..Default::default() })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn leak(self) -> &'static Self {
+        Box::leak(Box::new(self))
     }
 
     /// Takes on a configuration, at any moment; a step that begins meanwhile
@@ -143,10 +157,13 @@ impl Telemetry {
         if level == Level::Off {
             return Step::UNMEASURED;
         }
-        let number = self.steps.fetch_add(1, Ordering::Relaxed);
+        let number = self.instruments.open_steps.number();
         let config = self.config();
         let is_armed =
             level == Level::Kernel && config.sampling.arms(number, config.every, config.seed);
+        if level == Level::Kernel {
+            self.instruments.open_steps.begin(number, is_armed);
+        }
         if is_armed {
             self.armed_steps.fetch_add(1, Ordering::Relaxed);
         }
@@ -170,7 +187,7 @@ impl Telemetry {
     /// How many steps began.
     #[must_use]
     pub fn steps(&self) -> u64 {
-        self.steps.load(Ordering::Relaxed)
+        self.instruments.open_steps.begun()
     }
 
     /// How many of them were armed; none under [`Sampling::Spread`].

@@ -41,7 +41,7 @@ impl Pair {
 }
 
 /// A pool of CUDA event pairs: the [`EventOps`] of a recorder's rings.
-pub struct CudaEvents {
+pub(super) struct CudaEvents {
     driver: Arc<Driver>,
     context: u64,
     /// Tells the context from a later one with the same handle.
@@ -263,8 +263,8 @@ impl EventOps for CudaEvents {
         self.read_timed(slot, false)
     }
 
-    fn gap(&self, prev: usize, slot: usize) -> Option<u64> {
-        self.read_gap(prev, slot)
+    fn gap(&self, prev: usize, slot: usize) -> Option<i64> {
+        i64::try_from(self.read_gap(prev, slot)?).ok()
     }
 
     fn place(&self, track: u32, slot: usize) -> Place {

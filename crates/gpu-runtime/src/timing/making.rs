@@ -130,7 +130,7 @@ impl Making {
         });
         let source: Weak<dyn RecorderSource> = Arc::<Shared>::downgrade(&shared);
         let mut recorder = Recorder {
-            shared,
+            shared: Some(Arc::clone(&shared)),
             harvester: None,
         };
         // Another recorder may have been first since `in_context` asked.
@@ -142,7 +142,7 @@ impl Making {
             telemetry.set_floor(floor);
         }
         if let Harvest::OwnThread(interval) = config.harvest {
-            match Harvester::start(Arc::clone(&recorder.shared), interval) {
+            match Harvester::start(shared, interval) {
                 Ok(harvester) => recorder.harvester = Some(harvester),
                 Err(error) => {
                     recorder.close();

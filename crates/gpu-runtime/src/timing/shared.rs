@@ -80,7 +80,7 @@ impl Shared {
     }
 
     /// Whether no span is in flight and no step that ended waits to be folded.
-    fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         let (table, newest) = (&self.anchors.table, self.telemetry.newest_track());
         let mut entries = (0..FOLLOWED_STEPS).filter(|entry| table.used() >> entry & 1 == 1);
         let mut waits = || {

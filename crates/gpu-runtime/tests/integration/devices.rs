@@ -21,7 +21,9 @@ impl Gpu {
             ..config()
         };
         // SAFETY: the context lives as long as the test.
-        let recorder = unsafe { Recorder::from_raw(driver(), context, telemetry(), config) };
+        let recorder = unsafe {
+            Recorder::from_raw(driver(), super::rig::context(context), telemetry(), config)
+        };
         Self {
             context,
             stream,
@@ -31,7 +33,7 @@ impl Gpu {
 
     fn known(&self) -> StreamRef<'static> {
         // SAFETY: the stream lives as long as the test, and is of the context.
-        unsafe { StreamRef::from_raw_of(self.stream, self.context) }
+        unsafe { StreamRef::from_raw_of(self.stream, super::rig::context(self.context)) }
     }
 
     fn raw(&self) -> StreamRef<'static> {
@@ -157,7 +159,7 @@ fn a_telemetry_refuses_a_recorder_of_another_gpu_and_nothing_is_made() {
             ..config()
         };
         // SAFETY: the contexts live as long as the test.
-        unsafe { Recorder::from_raw(driver(), context, telemetry, config) }
+        unsafe { Recorder::from_raw(driver(), super::rig::context(context), telemetry, config) }
     };
     let before = calls("cuEventCreate");
     let Err(InstallError::OtherGpu(refused)) = make(second.context, None) else {

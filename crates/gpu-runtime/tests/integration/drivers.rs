@@ -24,7 +24,7 @@ fn every_driver_since_11_4_serves_with_what_it_has() {
         control::hide_newer_than(version as u32);
         control::set_driver_version(version);
         let recorder = app.recorder();
-        assert_eq!(recorder.driver().version(), version);
+        assert_eq!(recorder.driver().unwrap().version(), version);
         for _ in 0..3 {
             let step = recorder.step();
             let lane = step.lane(LANE_DECODE, stream(app.stream));
@@ -91,7 +91,12 @@ fn a_machine_without_a_gpu_is_a_typed_error() {
     // SAFETY: the recorder is not made, so the context is never used.
     let made = unsafe {
         let driver = driver().unwrap();
-        Recorder::from_raw(driver, 0x1000, super::rig::telemetry(), config())
+        Recorder::from_raw(
+            driver,
+            super::rig::context(0x1000),
+            super::rig::telemetry(),
+            config(),
+        )
     };
     assert!(
         matches!(

@@ -68,7 +68,7 @@ fn launch(app: &'static App, recorder: Recorder) {
 fn enter(app: &'static App, recorder: Recorder) {
     assert!(rig::cu!("cuCtxSetCurrent", 0 => u64).is_success());
     // SAFETY: the default stream of a context that lives.
-    let on = unsafe { StreamRef::from_raw_of(2, app.context) };
+    let on = unsafe { StreamRef::from_raw_of(2, super::rig::context(app.context)) };
     drop(recorder.step().lane(LANE_DECODE, on));
 }
 

@@ -54,6 +54,18 @@ fn a_fold_against_the_first_span() {
     });
 }
 
+#[test]
+fn a_number_is_that_of_its_step() {
+    model(Bound::None, || {
+        let steps = Steps::new();
+        let recorder = enters(&steps, TRACK);
+        let number = steps.table.number(TRACK);
+        assert!(number.is_none_or(|number| number == Steps::number(TRACK)));
+        recorder();
+        assert_eq!(steps.table.number(TRACK), Some(Steps::number(TRACK)));
+    });
+}
+
 /// The fold lets the entry alone while the anchor is being recorded.
 #[test]
 fn a_step_is_given_up_while_it_begins() {

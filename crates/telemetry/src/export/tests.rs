@@ -45,7 +45,7 @@ fn is_the_same(open: &str, samples: &BTreeMap<String, f64>) {
 }
 
 fn telemetry() -> &'static Telemetry {
-    Box::leak(Box::default())
+    Telemetry::new().leak()
 }
 
 /// A snapshot with something in every family.
@@ -102,6 +102,7 @@ fn full() -> Snapshot {
         late_spans: 13,
         unpaired_steps: 14,
         rowless_spans: 15,
+        unrecorded_steps: 0,
     };
     let error = crate::kernel::StandardError {
         total_ns: 1e6,

@@ -2,9 +2,10 @@
 //! What all folded steps came to: plain numbers, behind one lock that a pass
 //! takes without waiting and a reader holds for a copy.
 
-use super::LANES;
+use super::MAX_LANES;
 use super::estimates::{Estimates, StepSums};
 use super::instruments::PLACES;
+use super::records::ShapeSums;
 use super::timeline::{Before, LaneFigures};
 use crate::sums::sums;
 
@@ -30,6 +31,9 @@ sums! {
         pub unpaired_steps: u64,
         /// Launches of a kernel and lane that found 512 such pairs before them.
         pub rowless_spans: u64,
+        /// Steps that left no record, as their place was in use: nobody harvests,
+        /// or too seldom.
+        pub unrecorded_steps: u64,
     }
 }
 
@@ -137,10 +141,11 @@ impl BusyGap {
 #[derive(Clone)]
 pub(super) struct Folded {
     pub(super) estimates: Estimates,
-    pub(super) lanes: [LaneFigures; LANES.len()],
-    pub(super) incomplete: [Incomplete; LANES.len()],
+    pub(super) lanes: [LaneFigures; MAX_LANES],
+    pub(super) incomplete: [Incomplete; MAX_LANES],
     pub(super) device: LaneFigures,
     pub(super) rows: [RowFigures; PLACES],
+    pub(super) shapes: ShapeSums,
     incomplete_steps: u64,
     pub(super) unplaced_steps: u64,
     pub(super) late_spans: u64,
@@ -150,10 +155,11 @@ impl Folded {
     pub(super) const fn new() -> Self {
         Self {
             estimates: Estimates::new(),
-            lanes: [LaneFigures::NONE; LANES.len()],
-            incomplete: [Incomplete::NONE; LANES.len()],
+            lanes: [LaneFigures::NONE; MAX_LANES],
+            incomplete: [Incomplete::NONE; MAX_LANES],
             device: LaneFigures::NONE,
             rows: [RowFigures::NONE; PLACES],
+            shapes: ShapeSums::new(),
             incomplete_steps: 0,
             unplaced_steps: 0,
             late_spans: 0,
@@ -165,7 +171,8 @@ impl Folded {
         self.estimates.add(step);
         match step.figures {
             Some(figures) => {
-                for (sum, lane) in self.lanes.iter_mut().zip(figures.lanes) {
+                let lanes = self.lanes.iter_mut().zip(figures.lanes);
+                for (sum, lane) in lanes.take(step.lanes.len()) {
                     *sum = sum.plus(lane);
                 }
                 self.device = self.device.plus(figures.device);
@@ -197,6 +204,7 @@ impl Folded {
             late_spans: self.late_spans,
             unpaired_steps,
             rowless_spans,
+            unrecorded_steps: 0,
         }
     }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The spans that the next ones follow.
 //!
-//! A gap runs from the end of the last span that landed on a stream to the
-//! start of the next one there. It is known only if no span was lost between
-//! the two and the earlier one still has its events.
+//! A gap runs from the end of a span to the start of the next one that landed
+//! on its stream. It is known only if no span was lost between the two, the
+//! earlier one still has its events, and the two do not overlap: of two that do
+//! the next one follows whichever ended later.
 
 /// Streams whose last landed span is remembered.
 const STREAMS: usize = 8;
@@ -61,6 +62,11 @@ impl Previous {
         let before = self.last[self.at].replace(span)?;
         let known = before.losses == span.losses && before.slot != span.slot;
         known.then_some(before)
+    }
+
+    /// Notes that the span before the one that landed last ended later.
+    pub(super) fn keep(&mut self, before: Last) {
+        self.last[self.at] = Some(before);
     }
 
     /// Notes that a span of `stream` was lost.

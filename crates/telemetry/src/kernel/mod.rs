@@ -10,6 +10,7 @@
 mod estimates;
 pub(crate) mod fold;
 mod folded;
+mod folded_copy;
 mod gaps;
 mod instruments;
 mod landing;
@@ -19,6 +20,7 @@ mod ledger;
 mod oldest;
 mod ops;
 mod pass;
+pub(crate) mod records;
 mod ring;
 mod slot;
 mod span;
@@ -33,13 +35,17 @@ mod turns;
 
 pub use estimates::{ENOUGH_STEPS, Estimate, KernelEstimate, LaneEstimate, StandardError};
 pub use folded::{Incomplete, RowFigures, StepLosses};
-pub(crate) use instruments::FoldedCopy;
+pub(crate) use folded_copy::FoldedCopy;
 pub use instruments::{KernelInstruments, KernelTime};
 #[cfg(feature = "nvtx")]
 pub use lane_ranges::{nvtx_pop, nvtx_push_lane};
 pub use ledger::Ledger;
 pub use oldest::{OldestSpan, OldestSpans};
 pub use ops::{Edge, EventOps, Place, SpanPoll};
+pub use records::{
+    KEPT_TIMELINES, LaneRecord, RECENT_STEPS, RecentSteps, SHAPE_BUCKETS, SLOWEST_STEPS,
+    ShapeTimes, SlowMinute, StepCursor, StepRecord, StepShape, Timeline, TimelineSpan,
+};
 pub use ring::{SpanRing, SpanRingBuilder};
 pub use span::{Harvested, Landed, Lost, NotBegun, NotEnded, SpanKey, SpanTag, StepId};
 pub use table::KERNEL_TABLE_SLOTS;
@@ -54,3 +60,6 @@ pub const LANE_ADMIT: usize = 0;
 pub const LANE_PREFILL: usize = 1;
 /// Index of the decode lane in [`LANES`].
 pub const LANE_DECODE: usize = 2;
+/// Lanes that there can be: those of [`LANES`], and the ones that
+/// [`Telemetry::name_lanes`](crate::Telemetry::name_lanes) adds.
+pub const MAX_LANES: usize = if cfg!(metrale_loom) { 4 } else { 16 };

@@ -128,11 +128,11 @@ pub trait EventOps: Send + Sync {
     }
 
     /// GPU nanoseconds from the end event of `prev` to the start event of
-    /// `slot`, inside a bracket; both are recorded and done, on one stream.
-    /// `None`: unknown, or negative. Of `prev` nothing but the end event may be
-    /// read: its slot may be taken again at any moment, and an answer that came
-    /// too late is thrown away.
-    fn gap(&self, prev: usize, slot: usize) -> Option<u64> {
+    /// `slot`, inside a bracket; both are recorded and done, and their spans
+    /// ended on one stream. Negative: the spans overlap. `None`: unknown. Of
+    /// `prev` nothing but the end may be looked at: its slot may be taken again at
+    /// any moment, and an answer that came too late is thrown away.
+    fn gap(&self, prev: usize, slot: usize) -> Option<i64> {
         let _ = (prev, slot);
         None
     }
@@ -167,7 +167,7 @@ impl<T: EventOps + ?Sized> EventOps for std::sync::Arc<T> {
     fn poll_next(&self, slot: usize) -> SpanPoll {
         (**self).poll_next(slot)
     }
-    fn gap(&self, prev: usize, slot: usize) -> Option<u64> {
+    fn gap(&self, prev: usize, slot: usize) -> Option<i64> {
         (**self).gap(prev, slot)
     }
     fn place(&self, track: u32, slot: usize) -> Place {

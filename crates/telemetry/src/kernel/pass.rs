@@ -337,12 +337,13 @@ impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
         };
         let stream = span.stream();
         let gap_ns = if self.ring.options.gaps {
-            self.gap(Last {
+            let last = Last {
                 stream,
                 losses: span.losses(),
                 slot: index,
                 lap: span.lap(),
-            })
+            };
+            self.gap(last, ns)
         } else {
             None
         };
@@ -365,12 +366,16 @@ impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
         Answer::Over
     }
 
-    /// From the end of the span before on the stream of `span`, if that still has
-    /// its events.
-    fn gap(&mut self, span: Last) -> Option<u64> {
+    /// From the end of the span before on the stream of `span`, which took `ns`,
+    /// if that still has its events and is not the one that ends later.
+    fn gap(&mut self, span: Last, ns: u64) -> Option<u64> {
         let before = self.pass.previous.follow(span)?;
         let slot = &self.ring.slots[before.slot];
-        slot.while_landed(before.lap, || self.ring.ops.gap(before.slot, span.slot))
+        let gap = slot.while_landed(before.lap, || self.ring.ops.gap(before.slot, span.slot))?;
+        if gap < 0 && gap.unsigned_abs() > ns {
+            self.pass.previous.keep(before);
+        }
+        u64::try_from(gap).ok()
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a span is, and what became of it.
 
-use super::LANES;
+use super::MAX_LANES;
 use super::timeline::NO_LANE;
 
 /// What a span times.
@@ -15,7 +15,7 @@ use super::timeline::NO_LANE;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKey {
-    /// A lane of the step, by its index in [`LANES`](super::LANES).
+    /// A lane of the step, by its index.
     Lane(usize),
     /// A kernel, by its function handle.
     Kernel(u64),
@@ -48,8 +48,8 @@ pub enum SpanKey {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpanTag {
-    /// The lane that a kernel was launched in, or the lane itself, by its index
-    /// in [`LANES`](super::LANES); one outside them comes back as `None`.
+    /// The lane that a kernel was launched in, or the lane itself, by its index;
+    /// one from [`MAX_LANES`](super::MAX_LANES) on comes back as `None`.
     pub lane: Option<usize>,
     /// The step is armed: its kernels are timed too.
     pub armed: bool,
@@ -183,7 +183,7 @@ const HAS_TRACK: u64 = 1 << 7;
 const NUMBER_SHIFT: u32 = 8;
 const TRACK_SHIFT: u32 = 32;
 #[allow(clippy::disallowed_macros, reason = "asked at compile time")]
-const _: () = assert!(LANES.len() < LANE_MASK as usize);
+const _: () = assert!(MAX_LANES < LANE_MASK as usize);
 
 impl Flags {
     /// Of no span.
@@ -191,7 +191,7 @@ impl Flags {
 
     #[inline]
     fn new(is_lane: bool, tag: SpanTag) -> Self {
-        let lane = tag.lane.filter(|lane| *lane < LANES.len());
+        let lane = tag.lane.filter(|lane| *lane < MAX_LANES);
         let lane = lane.map_or(u64::from(NO_LANE), |lane| lane as u64);
         let armed = if tag.armed { ARMED } else { 0 };
         let step = match tag.step {
@@ -205,7 +205,7 @@ impl Flags {
     /// The tag's lane.
     #[inline]
     pub(super) fn lane(self) -> Option<usize> {
-        Some(usize::from(self.lane_index())).filter(|lane| *lane < LANES.len())
+        Some(usize::from(self.lane_index())).filter(|lane| *lane < MAX_LANES)
     }
 
     /// The lane's index, or [`NO_LANE`].
@@ -268,7 +268,7 @@ impl Packed {
 
 #[cfg(all(test, not(metrale_loom)))]
 mod tests {
-    use super::{Packed, SpanKey, SpanTag, StepId};
+    use super::{MAX_LANES, Packed, SpanKey, SpanTag, StepId};
 
     #[test]
     fn a_tag_comes_back_from_its_words() {
@@ -281,7 +281,7 @@ mod tests {
         ];
         for key in [SpanKey::Lane(2), SpanKey::Kernel(u64::MAX)] {
             for armed in [false, true] {
-                for lane in [None, Some(0), Some(1), Some(2)] {
+                for lane in [None, Some(0), Some(2), Some(15)] {
                     for step in steps {
                         let tag = SpanTag { lane, armed, step };
                         let packed = Packed::new(key, tag);
@@ -290,11 +290,13 @@ mod tests {
                 }
             }
         }
-        let stray = SpanTag {
-            lane: Some(usize::MAX),
-            ..SpanTag::default()
-        };
-        let packed = Packed::new(SpanKey::Kernel(1), stray);
-        assert_eq!(packed.flags.tag().lane, None);
+        for stray in [MAX_LANES, usize::MAX] {
+            let stray = SpanTag {
+                lane: Some(stray),
+                ..SpanTag::default()
+            };
+            let packed = Packed::new(SpanKey::Kernel(1), stray);
+            assert_eq!(packed.flags.tag().lane, None);
+        }
     }
 }

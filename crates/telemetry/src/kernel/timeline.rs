@@ -16,7 +16,7 @@
 mod cover;
 mod settle;
 
-use super::LANES;
+use super::MAX_LANES;
 use crate::sums::sums;
 use cover::{Cover, Part, add_parts, cover};
 use settle::{Settled, Settler, StreamEnd, are_in_order, look, settle};
@@ -36,8 +36,14 @@ pub(super) struct Interval {
     pub(super) entry: u8,
 }
 
+impl Interval {
+    pub(super) fn lane(&self) -> Option<usize> {
+        Some(usize::from(self.lane)).filter(|lane| *lane < MAX_LANES)
+    }
+}
+
 pub(super) const NO_ROW: u16 = u16::MAX;
-pub(super) const NO_LANE: u8 = LANES.len() as u8;
+pub(super) const NO_LANE: u8 = MAX_LANES as u8;
 
 sums! {
     /// How a lane's time was spent, in GPU nanoseconds of complete steps.
@@ -99,7 +105,7 @@ pub(super) struct Before {
 /// The lanes' figures, and those of all lanes together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Figures {
-    pub(super) lanes: [LaneFigures; LANES.len()],
+    pub(super) lanes: [LaneFigures; MAX_LANES],
     pub(super) device: LaneFigures,
 }
 
@@ -123,10 +129,11 @@ impl Scratch {
         }
     }
 
-    /// Lays a step out: the spans of its lanes, and its launches. Tells `each` of
-    /// every launch, in the order of starts.
+    /// Lays a step out: the spans of its `named` lanes, and its launches. Tells
+    /// `each` of every launch, in the order of starts.
     pub(super) fn figures(
         &mut self,
+        named: usize,
         lanes: &mut [Interval],
         launches: &mut [Interval],
         mut each: impl FnMut(Before),
@@ -138,22 +145,25 @@ impl Scratch {
         } = self;
         settle(lanes, ends, settled);
         parts.clear();
-        // One of a lane that has no name is nobody's time.
-        let named = settled.iter().filter(|span| span.lane < NO_LANE);
-        let ranges: [_; LANES.len() + 1] = std::array::from_fn(|lane| {
-            let is_all = lane == LANES.len();
-            let is_own = |span: &&Settled| is_all || usize::from(span.lane) == lane;
-            add_parts(parts, named.clone().filter(is_own))
-        });
+        let mut ranges = [const { 0..0 }; MAX_LANES + 1];
+        for (lane, range) in ranges[..=named].iter_mut().enumerate() {
+            // One of a lane that has no name is nobody's time.
+            let is_own = |span: &&Settled| match usize::from(span.lane) {
+                own if lane == named => own < named,
+                own => own == lane,
+            };
+            *range = add_parts(parts, settled.iter().filter(is_own));
+        }
         let mut covers = ranges.map(|range| Cover::new(&parts[range]));
+        let covers = &mut covers[..=named];
         let (has_lanes, are_apart) = look(lanes, launches);
         if are_apart || are_in_order(launches, ends) {
             let mut settler = Settler::new(launches, ends);
             let launches = launches.iter().map(|span| settler.settle(span));
-            cover(&mut covers, has_lanes, launches, &mut each)
+            cover(covers, has_lanes, launches, &mut each)
         } else {
             settle(launches, ends, settled);
-            cover(&mut covers, has_lanes, settled.iter().copied(), &mut each)
+            cover(covers, has_lanes, settled.iter().copied(), &mut each)
         }
     }
 }

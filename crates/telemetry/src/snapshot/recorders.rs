@@ -3,6 +3,7 @@
 
 use super::{RecorderSnapshot, RowKind};
 use crate::clock::unix_ns;
+use crate::lanes::LaneNamesError;
 use crate::sync::{Mutex, MutexGuard, const_fn, lock};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -57,11 +58,21 @@ pub(super) struct First {
 
 /// A recorder that is not on the GPU of the telemetry's first one. `unknown` is
 /// the same as `unknown` only.
+///
+/// ```
+/// use metrale_telemetry::snapshot::OtherGpuError;
+///
+/// /// What to tell an operator.
+/// fn hint(error: &OtherGpuError) -> String {
+///     format!("{} is measured already: {} needs its own", error.ours, error.theirs)
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "this telemetry measures GPU {ours:?}, and the recorder is on {theirs:?}: give each GPU a `Telemetry` of its own"
 )]
-pub struct OtherGpu {
+#[non_exhaustive]
+pub struct OtherGpuError {
     /// The GPU of the telemetry.
     pub ours: String,
     /// The GPU of the recorder.
@@ -75,7 +86,7 @@ impl Recorders {
         }
     }
 
-    pub(crate) fn attach(&self, source: Weak<dyn RecorderSource>) -> Result<(), OtherGpu> {
+    pub(crate) fn attach(&self, source: Weak<dyn RecorderSource>) -> Result<(), OtherGpuError> {
         let Some(gpu) = source.upgrade().map(|source| source.recorder().gpu) else {
             return Ok(());
         };
@@ -89,8 +100,21 @@ impl Recorders {
         Ok(())
     }
 
-    pub(crate) fn admits(&self, gpu: &str) -> Result<(), OtherGpu> {
+    pub(crate) fn admits(&self, gpu: &str) -> Result<(), OtherGpuError> {
         lock(&self.0).admits(gpu)
+    }
+
+    /// Runs `set` while no recorder was made, and none is taken in meanwhile.
+    pub(crate) fn before_the_first(
+        &self,
+        set: impl FnOnce() -> Result<(), LaneNamesError>,
+    ) -> Result<(), LaneNamesError> {
+        let list = lock(&self.0);
+        if list.first.is_none() {
+            set()
+        } else {
+            Err(LaneNamesError::TooLate)
+        }
     }
 
     /// Keeps what `source` says now, with its names of the rows `funcs`.
@@ -120,9 +144,9 @@ impl Recorders {
 }
 
 impl List {
-    fn admits(&self, gpu: &str) -> Result<(), OtherGpu> {
+    fn admits(&self, gpu: &str) -> Result<(), OtherGpuError> {
         match &self.first {
-            Some(first) if first.gpu != gpu => Err(OtherGpu {
+            Some(first) if first.gpu != gpu => Err(OtherGpuError {
                 ours: first.gpu.clone(),
                 theirs: gpu.to_owned(),
             }),

@@ -5,7 +5,7 @@ use super::{
     HostSnapshot, KernelLane, KernelSnapshot, LaneSnapshot, SNAPSHOT_VERSION, Snapshot,
     merge::joined,
 };
-use crate::kernel::{FoldedCopy, KernelEstimate, LANES, SpanKey};
+use crate::kernel::{FoldedCopy, KernelEstimate, SpanKey};
 use crate::telemetry::Telemetry;
 
 impl Telemetry {
@@ -36,7 +36,7 @@ impl Telemetry {
                 samples: row.samples,
                 lost_spans: instruments.lost_of(SpanKey::Kernel(row.func)),
                 figures: folded.row(row.func),
-                lanes: lanes_of(row.func, &estimates),
+                lanes: self.lanes_of(row.func, &estimates),
             }
         });
         let kernels = joined(kernels).collect();
@@ -57,12 +57,13 @@ impl Telemetry {
                 launches: host.launches.get(),
                 graph_launches: host.graph_launches.get(),
             },
-            lanes: (0..LANES.len())
-                .map(|lane| self.lane(lane, &folded))
+            lanes: (0..self.lanes())
+                .filter_map(|lane| self.lane(lane, &folded))
                 .collect(),
             device: folded.device(),
             lane_gap_unknown: instruments.lane_gap_unknown.get(),
             kernels,
+            slowest_steps: self.slowest_of_all(),
             kernel_series: exposed.series,
             losses: folded.losses(),
             table_full: instruments.table_full.get(),
@@ -75,26 +76,29 @@ impl Telemetry {
         snapshot
     }
 
-    fn lane(&self, lane: usize, folded: &FoldedCopy) -> LaneSnapshot {
+    fn lane(&self, lane: usize, folded: &FoldedCopy) -> Option<LaneSnapshot> {
         let (instruments, host) = (self.instruments(), self.host());
-        LaneSnapshot {
-            lane: LANES[lane].to_owned(),
-            gpu: instruments.lane[lane].snapshot(),
-            gap: instruments.lane_gap[lane].snapshot(),
-            wall: host.lane_wall[lane].snapshot(),
+        Some(LaneSnapshot {
+            lane: self.lane_name(lane)?.to_owned(),
+            gpu: instruments.lane_times(lane)?.snapshot(),
+            gap: instruments.lane_gaps(lane)?.snapshot(),
+            wall: host.lane_walls(lane)?.snapshot(),
             lost_spans: instruments.lost_of(SpanKey::Lane(lane)),
             figures: folded.lane(lane),
             incomplete: folded.incomplete(lane),
             estimate: folded.lane_estimate(lane),
-        }
+            shapes: folded.shapes(lane),
+        })
     }
-}
 
-fn lanes_of(func: u64, estimates: &[KernelEstimate]) -> Vec<KernelLane> {
-    let own = estimates.iter().filter(|estimate| estimate.func == func);
-    own.map(|own| KernelLane {
-        lane: LANES[own.lane].to_owned(),
-        estimate: own.estimate,
-    })
-    .collect()
+    fn lanes_of(&self, func: u64, estimates: &[KernelEstimate]) -> Vec<KernelLane> {
+        let own = estimates.iter().filter(|row| row.func == func);
+        let of = |row: &KernelEstimate| {
+            Some(KernelLane {
+                lane: self.lane_name(row.lane)?.to_owned(),
+                estimate: row.estimate,
+            })
+        };
+        own.filter_map(of).collect()
+    }
 }

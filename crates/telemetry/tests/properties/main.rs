@@ -4,6 +4,8 @@
 //! threads do to each other is for the models of `metrale-loom-tests`.
 #![cfg(not(metrale_loom))]
 
+#[cfg(feature = "prometheus")]
+mod export;
 mod instruments;
 mod losses;
 mod merge;

@@ -276,7 +276,7 @@ impl Plain {
                 Place::Unknown => {}
             }
         }
-        let gap_ns = self.gap(slot, span, stream);
+        let (gap_ns, is_last) = self.gap(slot, span, stream, ns);
         self.events.push(Event::Landed(Told {
             key: span.key,
             tag: span.tag,
@@ -287,20 +287,26 @@ impl Plain {
         }));
         self.stage(slot, Stage::Landed);
         self.ledger.landed += 1;
-        self.previous.insert(stream, (slot, *span));
+        if is_last {
+            self.previous.insert(stream, (slot, *span));
+        }
         true
     }
 
     /// Known if the span before on this stream is known, nothing was lost since
-    /// it began, and its slot's events are still its own.
-    fn gap(&mut self, slot: usize, span: &Span, stream: u64) -> Option<u64> {
-        let (prev, before) = *self.previous.get(&stream)?;
+    /// it began, its slot's events are still its own, and it is over by then. And
+    /// whether it is over before the new one, which is followed next then.
+    fn gap(&mut self, slot: usize, span: &Span, stream: u64, ns: u64) -> (Option<u64>, bool) {
+        let Some(&(prev, before)) = self.previous.get(&stream) else {
+            return (None, true);
+        };
         let still = self.slots[prev].is_some_and(|s| s.id == before.id && s.stage == Stage::Landed);
         if !self.gaps || before.losses != span.losses || !still {
-            return None;
+            return (None, true);
         }
         self.events.push(Event::Gap(prev, slot));
-        Some(gap_ns(prev, slot))
+        let gap_ns = i128::from(gap_ns(prev, slot));
+        (u64::try_from(gap_ns).ok(), gap_ns + i128::from(ns) >= 0)
     }
 
     fn stage(&mut self, slot: usize, stage: Stage) {

@@ -103,9 +103,14 @@ impl Source {
     }
 }
 
-/// The gap that the source reads between two slots.
-pub(crate) fn gap_ns(prev: usize, slot: usize) -> u64 {
-    1_000 + 100 * prev as u64 + slot as u64
+/// The gap that the source reads between two slots: some overlap.
+pub(crate) fn gap_ns(prev: usize, slot: usize) -> i64 {
+    let gap_ns = 10 * prev as i64 + slot as i64;
+    if (prev + slot).is_multiple_of(3) {
+        -gap_ns
+    } else {
+        gap_ns
+    }
 }
 
 impl EventOps for Source {
@@ -134,7 +139,7 @@ impl EventOps for Source {
         self.log(Event::Next(slot));
         self.poll(slot)
     }
-    fn gap(&self, prev: usize, slot: usize) -> Option<u64> {
+    fn gap(&self, prev: usize, slot: usize) -> Option<i64> {
         self.log(Event::Gap(prev, slot));
         Some(gap_ns(prev, slot))
     }

@@ -18,7 +18,7 @@ mod statistics;
 
 pub use statistics::{ENOUGH_STEPS, Estimate, StandardError};
 
-use super::LANES;
+use super::MAX_LANES;
 use super::instruments::PLACES;
 use super::timeline::{Figures, NO_ROW};
 use crate::sampling::Sampling;
@@ -202,7 +202,8 @@ pub(super) struct RowOfStep {
 /// What is known of a step when it is folded.
 pub(super) struct StepSums<'a> {
     pub(super) number: u64,
-    pub(super) lanes: &'a [LaneOfStep; LANES.len()],
+    /// One of each lane that there is.
+    pub(super) lanes: &'a [LaneOfStep],
     /// At most one of each row and lane.
     pub(super) rows: &'a [RowOfStep],
     pub(super) figures: Option<&'a Figures>,
@@ -216,9 +217,9 @@ pub(super) struct StepSums<'a> {
 pub(super) struct Estimates {
     /// The first step of the window.
     window: u64,
-    lanes: [Lane; LANES.len()],
+    lanes: [Lane; MAX_LANES],
     /// Row of a place in each lane, plus 1; 0: none yet.
-    index: [[u16; LANES.len()]; PLACES],
+    index: [[u16; MAX_LANES]; PLACES],
     rows: [KernelSums; ROWS],
     used: u16,
     unpaired: u64,
@@ -229,8 +230,8 @@ impl Estimates {
     pub(super) const fn new() -> Self {
         Self {
             window: 0,
-            lanes: [Lane::NONE; LANES.len()],
-            index: [[0; LANES.len()]; PLACES],
+            lanes: [Lane::NONE; MAX_LANES],
+            index: [[0; MAX_LANES]; PLACES],
             rows: [KernelSums::NONE; ROWS],
             used: 0,
             unpaired: 0,
@@ -240,7 +241,7 @@ impl Estimates {
 
     /// Begins a window at step `step`, before which each lane lost so many spans;
     /// rows keep their kernels.
-    pub(super) fn restart(&mut self, step: u64, lane_lost: [u64; LANES.len()]) {
+    pub(super) fn restart(&mut self, step: u64, lane_lost: [u64; MAX_LANES]) {
         let (unpaired, rowless) = (self.unpaired, self.rowless);
         *self = Self {
             index: self.index,
@@ -256,7 +257,7 @@ impl Estimates {
     }
 
     /// Takes in how many spans each lane lost so far.
-    pub(super) fn set_lane_lost(&mut self, lane_lost: [u64; LANES.len()]) {
+    pub(super) fn set_lane_lost(&mut self, lane_lost: [u64; MAX_LANES]) {
         for (lane, lost) in self.lanes.iter_mut().zip(lane_lost) {
             lane.lost = lost;
         }
@@ -395,7 +396,7 @@ impl Estimates {
                 })
             })
         };
-        (0..LANES.len()).flat_map(of_lane).collect()
+        (0..MAX_LANES).flat_map(of_lane).collect()
     }
 
     /// Steps with rows of a lane that had no span, and launches without a row.

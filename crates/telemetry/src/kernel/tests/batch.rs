@@ -19,8 +19,8 @@ impl EventOps for Told {
     fn poll(&self, slot: usize) -> SpanPoll {
         SpanPoll::Ready(self.0[slot])
     }
-    fn gap(&self, prev: usize, slot: usize) -> Option<u64> {
-        (!(prev + slot).is_multiple_of(5)).then_some(100 * slot as u64)
+    fn gap(&self, prev: usize, slot: usize) -> Option<i64> {
+        (!(prev + slot).is_multiple_of(5)).then_some(100 * slot as i64)
     }
     fn place(&self, _: u32, slot: usize) -> Place {
         Place::At(50 * slot as i64)

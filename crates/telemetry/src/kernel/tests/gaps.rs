@@ -100,6 +100,48 @@ fn a_dropped_span_in_between_makes_the_gap_unknown() {
     assert_eq!(gaps(&bench), (1, 700, 2));
 }
 
+/// As an async server has them: one long lane, and others that come and go
+/// meanwhile. A gap is known again after whichever ended last.
+#[test]
+fn lanes_that_overlap_have_no_gap_until_the_last_of_them_is_over() {
+    // Start and end of each, in the order of their begins; the gap before it.
+    let lanes = [
+        (0, 1_000, None),
+        (50, 100, None),
+        (200, 300, None),
+        (900, 1_100, None),
+        (1_000, 1_050, None),
+        (1_150, 1_200, Some(50)),
+        (1_150, 1_200, None),
+        (1_207, 1_210, Some(7)),
+    ];
+    let bench = bench(16);
+    let mut last_end = None;
+    let mut found = Vec::new();
+    for (start, end, _) in lanes {
+        bench
+            .script
+            .gap(last_end.map_or(0, |last: i64| start - last));
+        let before = gaps(&bench);
+        let token = bench.begin(DECODE, 1).unwrap();
+        let ns = u64::try_from(end - start).unwrap();
+        bench.script.answer(token.slot(), SpanPoll::Ready(ns));
+        bench.ring.end(token, 1, &bench.instruments);
+        assert_eq!(bench.harvest(), 1);
+        let after = gaps(&bench);
+        assert_eq!(after.0 + after.2, before.0 + before.2 + 1);
+        found.push((after.0 > before.0).then_some(after.1 - before.1));
+        last_end = last_end.max(Some(end));
+    }
+    assert_eq!(found, lanes.map(|(_, _, gap)| gap));
+    let asked = gaps_asked(&bench).into_iter().map(|call| match call {
+        Call::Gap(prev, _) => prev,
+        _ => unreachable!(),
+    });
+    // Each is asked about against the one that ended last.
+    assert_eq!(asked.collect::<Vec<_>>(), [0, 0, 0, 3, 3, 5, 6]);
+}
+
 #[test]
 fn a_ring_reads_no_gap_unless_asked() {
     let bench = Bench::new(8);

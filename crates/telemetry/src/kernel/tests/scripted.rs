@@ -23,7 +23,7 @@ struct Script {
     refuses: HashSet<u64>,
     fails: HashSet<Edge2>,
     no_polls: bool,
-    gap_ns: u64,
+    gap_ns: i64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -61,7 +61,7 @@ impl Scripted {
     pub(super) fn allow_polls(&self, allow: bool) {
         self.0.lock().unwrap().no_polls = !allow;
     }
-    pub(super) fn gap(&self, gap_ns: u64) {
+    pub(super) fn gap(&self, gap_ns: i64) {
         self.0.lock().unwrap().gap_ns = gap_ns;
     }
     /// The calls since the last time this was asked.
@@ -100,7 +100,7 @@ impl EventOps for Scripted {
         self.log(Call::Next(slot));
         self.poll(slot)
     }
-    fn gap(&self, prev: usize, slot: usize) -> Option<u64> {
+    fn gap(&self, prev: usize, slot: usize) -> Option<i64> {
         self.log(Call::Gap(prev, slot));
         Some(self.0.lock().unwrap().gap_ns)
     }
