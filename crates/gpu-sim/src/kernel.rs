@@ -76,7 +76,9 @@ mod tests {
         let given = Arguments::new(&[vec![1, 2, 3, 4], vec![9; 20], vec![7; 8]]);
         let read = |place: usize, bytes: usize| {
             // SAFETY: there are three addresses.
-            let address = unsafe { given.lent().add(place).read() };
+            let address = unsafe { given.lent().add(place) };
+            // SAFETY: as above.
+            let address = unsafe { address.read() };
             assert_eq!(address % 16, 0);
             let value: *const u8 = std::ptr::with_exposed_provenance(address);
             // SAFETY: the argument has so many bytes.

@@ -54,14 +54,9 @@ fn both(schema: i8, values: impl Iterator<Item = u64>) -> (NativeBuckets, Native
 
 #[test]
 fn a_million_values_fall_into_the_same_buckets() {
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    let values = std::iter::repeat_with(|| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        // Every octave up to 2^36 ns, 69 s.
-        (state >> 28) >> ((state & 0xff) % 36)
-    });
+    let mut random = fastrand::Rng::with_seed(0);
+    // Every octave up to 2^36 ns, 69 s.
+    let values = std::iter::repeat_with(|| random.u64(..1 << 36) >> random.u32(0..36));
     let (ours, theirs) = both(3, values.take(1_000_000));
     assert!(ours.buckets.len() > 200, "{}", ours.buckets.len());
     assert_eq!(ours, theirs);

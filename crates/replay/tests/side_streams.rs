@@ -5,7 +5,7 @@
 mod common;
 
 use common::program::{fact, replay_events, rows};
-use common::record::{DECODE, PREFILL, kernel, launch, read, step};
+use common::record::{DECODE, PREFILL, kernel, launch, overlapping_steps, read, step};
 use metrale_replay::plan::{self, Plan, Timing, What};
 use metrale_replay::steps::{Lane, Patterns};
 
@@ -25,22 +25,6 @@ fn ahead() -> Vec<String> {
         kernel("prefill", 7, 3, 200, 50),
         kernel("side", 20, 4, 210, 30),
         kernel("decode", 7, 5, 250, 60),
-    ]
-}
-
-/// A step whose side stream outlives its lane stream, into the next step.
-fn behind() -> Vec<String> {
-    vec![
-        step(PREFILL, 10, 20),
-        launch(1, 12),
-        launch(2, 14),
-        step(DECODE, 40, 20),
-        launch(3, 42),
-        launch(4, 44),
-        kernel("prefill", 7, 1, 100, 100),
-        kernel("decode", 7, 3, 200, 20),
-        kernel("side", 20, 2, 210, 5),
-        kernel("decode", 7, 4, 220, 40),
     ]
 }
 
@@ -78,7 +62,11 @@ fn a_side_stream_ahead_of_its_lane() {
 /// each of its launches and marks.
 #[test]
 fn a_step_is_open_until_its_last_launch() {
-    let plan = plan::build(&read(&behind()), &Patterns::default(), Timing::Ideal);
+    let plan = plan::build(
+        &read(&overlapping_steps()),
+        &Patterns::default(),
+        Timing::Ideal,
+    );
     let script: Vec<(&str, Option<u32>)> = (plan.ops.iter())
         .map(|op| {
             let word = match op.what {
@@ -135,7 +123,7 @@ fn the_page_has_every_launch_in_its_lane() {
     // Work of a side stream outside its lane's time makes no lane busier.
     assert!(fact(&ahead, "busy").starts_with("100.0 %"), "{ahead}");
     assert_eq!(
-        told(&page(&behind())),
+        told(&page(&overlapping_steps())),
         [
             ["decode", "decode", "60.00"],
             ["prefill", "prefill", "100.0"],

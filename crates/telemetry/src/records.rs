@@ -57,12 +57,4 @@ impl Telemetry {
     pub fn timelines(&self) -> Vec<Timeline> {
         self.instruments().timelines()
     }
-
-    /// Steps that left no record, as 512 later ones had begun before the one
-    /// whose place they were to have was over: nobody harvests, or far too
-    /// seldom.
-    #[must_use]
-    pub fn unrecorded_steps(&self) -> u64 {
-        self.instruments().open_steps.unrecorded()
-    }
 }

@@ -16,7 +16,7 @@ pub use crate::snapshot::recorders::{KernelName, RecorderSource};
 use crate::floor::Floor;
 use crate::level::Level;
 use crate::sampling::Sampling;
-use crate::snapshot::OtherGpu;
+use crate::snapshot::OtherGpuError;
 use crate::step::Step;
 use crate::sync::Ordering;
 use crate::telemetry::Telemetry;
@@ -29,8 +29,8 @@ impl Telemetry {
     /// which GPU this telemetry measures. A source that is gone is none.
     ///
     /// # Errors
-    /// [`OtherGpu`]; nothing is taken in.
-    pub fn attach(&self, source: Weak<dyn RecorderSource>) -> Result<(), OtherGpu> {
+    /// [`OtherGpuError`]; nothing is taken in.
+    pub fn attach(&self, source: Weak<dyn RecorderSource>) -> Result<(), OtherGpuError> {
         self.instruments().take_log_memory();
         self.recorders.attach(source)
     }
@@ -38,8 +38,8 @@ impl Telemetry {
     /// Whether a recorder of that GPU can be attached now.
     ///
     /// # Errors
-    /// [`OtherGpu`].
-    pub fn admits(&self, gpu: &str) -> Result<(), OtherGpu> {
+    /// [`OtherGpuError`].
+    pub fn admits(&self, gpu: &str) -> Result<(), OtherGpuError> {
         self.recorders.admits(gpu)
     }
 

@@ -12,20 +12,17 @@ use metrale_telemetry::{Level, Sampling, Snapshot, TelemetryConfig};
 use served::Served;
 use std::collections::BTreeMap;
 
-/// A stream of pseudo-random numbers (xorshift64*).
-struct Chance(u64);
+/// A stream of pseudo-random numbers.
+struct Chance(fastrand::Rng);
 
 impl Chance {
     fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+        Self(fastrand::Rng::with_seed(seed))
     }
 
     /// In 0..1.
     fn unit(&mut self) -> f64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1u64 << 53) as f64
+        self.0.f64()
     }
 
     fn between(&mut self, low: f64, high: f64) -> f64 {

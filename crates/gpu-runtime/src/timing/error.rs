@@ -2,7 +2,7 @@
 //! Why a recorder could not be made.
 
 use metrale_gpu_sys::cuda::{DriverError, Status};
-use metrale_telemetry::snapshot::OtherGpu;
+use metrale_telemetry::snapshot::OtherGpuError;
 
 /// Why a recorder could not be made. The application can run on without it, or
 /// with [`Recorder::disabled`](super::Recorder::disabled).
@@ -45,7 +45,7 @@ pub enum InstallError {
     },
     /// The telemetry has recorders of another GPU.
     #[error(transparent)]
-    OtherGpu(#[from] OtherGpu),
+    OtherGpu(#[from] OtherGpuError),
     /// The harvest thread could not be started.
     #[error("the harvest thread could not be started: {0}; harvest explicitly instead")]
     Thread(#[source] std::io::Error),

@@ -40,6 +40,22 @@ pub(crate) fn kernel_on(
     )
 }
 
+/// A step whose side stream outlives its lane stream, into the next step.
+pub(crate) fn overlapping_steps() -> Vec<String> {
+    vec![
+        step(PREFILL, 10, 20),
+        launch(1, 12),
+        launch(2, 14),
+        step(DECODE, 40, 20),
+        launch(3, 42),
+        launch(4, 44),
+        kernel("prefill", 7, 1, 100, 100),
+        kernel("decode", 7, 3, 200, 20),
+        kernel("side", 20, 2, 210, 5),
+        kernel("decode", 7, 4, 220, 40),
+    ]
+}
+
 /// The text of a recording.
 pub(crate) fn document(events: &[String]) -> String {
     format!("{{\"traceEvents\":[\n{}\n]}}", events.join(",\n"))

@@ -122,7 +122,7 @@ pub(super) const FAMILIES: &[Family] = &[
     scalar("metrale_invalid_times", Counter, "Times that were negative, infinite or not a number", |snapshot| count(health(snapshot, |health| health.invalid_times))),
     scalar("metrale_names_lost", Counter, "Names of kernels and graphs that found no room", |snapshot| count(health(snapshot, |health| health.names_lost))),
     // The page.
-    Family { read: Read::Page(snapshots), ..family(PAGE_FAMILY, Gauge, "Snapshots behind this page: `shown`, `added` to one with the same labels, or left out: `repeated`, of an `other_version`, with `no_gpu`", &["state"], "5 for each page", |_| Vec::new()) },
+    Family { read: Read::Page(snapshots), ..family(PAGE_FAMILY, Gauge, "Snapshots behind this page: `shown`, `added` to one with the same labels, or left out: `repeated`, of an `other_version`, with a number that is `not_finite`, with `no_gpu`", &["state"], "6 for each page", |_| Vec::new()) },
 ];
 
 /// The family that every page has.

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 /// assert_eq!(error, LabelError::Taken("lane".to_owned()));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LabelError {
     /// It is no name of a label.
     #[error(

@@ -95,6 +95,7 @@ enum Source {
 /// # Ok::<(), RegisterError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RegisterError {
     /// A second collector would write every metric's description again.
     #[error(

@@ -5,7 +5,7 @@
 use super::families::FAMILIES;
 use super::labels::Labels;
 use super::write;
-use crate::snapshot::{SNAPSHOT_VERSION, Snapshot};
+use crate::snapshot::{MergeError, SNAPSHOT_VERSION, Snapshot};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt;
@@ -19,6 +19,7 @@ pub(super) struct Page {
     added: u64,
     repeated: u64,
     other_version: u64,
+    not_finite: u64,
     no_gpu: u64,
 }
 
@@ -56,7 +57,8 @@ impl Page {
         match shown.find(|(other, _)| *other == labels) {
             Some((_, ours)) => match ours.merge(&snapshot) {
                 Ok(()) => self.added += 1,
-                Err(_) => self.other_version += 1,
+                Err(MergeError::Version { .. }) => self.other_version += 1,
+                Err(_) => self.not_finite += 1,
             },
             None => self.snapshots.push((labels, snapshot)),
         }
@@ -71,12 +73,13 @@ impl Page {
     }
 
     /// How many snapshots there were, by what became of them.
-    pub(super) fn states(&self) -> [(&'static str, u64); 5] {
+    pub(super) fn states(&self) -> [(&'static str, u64); 6] {
         [
             ("shown", self.snapshots.len() as u64),
             ("added", self.added),
             ("repeated", self.repeated),
             ("other_version", self.other_version),
+            ("not_finite", self.not_finite),
             ("no_gpu", self.no_gpu),
         ]
     }

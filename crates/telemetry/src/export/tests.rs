@@ -102,6 +102,7 @@ fn full() -> Snapshot {
         late_spans: 13,
         unpaired_steps: 14,
         rowless_spans: 15,
+        unrecorded_steps: 0,
     };
     let error = crate::kernel::StandardError {
         total_ns: 1e6,

@@ -31,6 +31,9 @@ sums! {
         pub unpaired_steps: u64,
         /// Launches of a kernel and lane that found 512 such pairs before them.
         pub rowless_spans: u64,
+        /// Steps that left no record, as their place was in use: nobody harvests,
+        /// or too seldom.
+        pub unrecorded_steps: u64,
     }
 }
 
@@ -201,6 +204,7 @@ impl Folded {
             late_spans: self.late_spans,
             unpaired_steps,
             rowless_spans,
+            unrecorded_steps: 0,
         }
     }
 }

@@ -2,19 +2,17 @@
 //! Where landed spans are counted: a histogram for each lane, a row for each
 //! kernel, and counters for what could not be timed.
 
-use super::estimates::{KernelEstimate, LaneEstimate};
-use super::folded::{Folded, Incomplete, RowFigures, StepLosses};
+use super::folded::{Folded, StepLosses};
+use super::folded_copy::FoldedCopy;
 use super::landing::{Batch, Landing, Launches};
 use super::records::{
-    OpenSteps, RecentSteps, ShapeTimes, SlowMinute, StepCursor, StepLog, StepRecord, Timeline,
+    OpenSteps, RecentSteps, SlowMinute, StepCursor, StepLog, StepRecord, Timeline,
 };
 use super::span::{Landed, NotBegun, SpanKey};
 use super::table::{KERNEL_TABLE_SLOTS, KernelTable};
-use super::timeline::LaneFigures;
 use super::{LANES, MAX_LANES};
 use crate::instrument::{Counter, NanosHistogram};
 use crate::lanes::LaneNames;
-use crate::sampling::Sampling;
 use crate::sync::relaxed::{self, Mutex, lock, try_lock};
 use crate::sync::{Ordering, array_of, const_fn};
 use std::fmt;
@@ -310,13 +308,6 @@ impl KernelInstruments {
     }
 }
 
-/// What was folded at one moment.
-pub(crate) struct FoldedCopy {
-    folded: Box<Folded>,
-    /// Place and handle of each kernel.
-    places: Vec<(usize, u64)>,
-}
-
 impl KernelInstruments {
     /// Begins estimates anew at step `step`: the sampling is another one.
     pub(crate) fn restart_estimates(&self, step: u64) {
@@ -343,7 +334,10 @@ impl KernelInstruments {
 
     /// What steps lost so far.
     pub fn step_losses(&self) -> StepLosses {
-        lock(&self.folded).losses()
+        StepLosses {
+            unrecorded_steps: self.open_steps.unrecorded(),
+            ..lock(&self.folded).losses()
+        }
     }
 
     /// A copy of all that was folded. It allocates, and holds up nobody: a
@@ -353,51 +347,11 @@ impl KernelInstruments {
         let mut folded = Box::new(lock(&self.folded).clone());
         let lane_lost = self.lane_lost.each_ref().map(Counter::get);
         folded.estimates.set_lane_lost(lane_lost);
-        FoldedCopy { folded, places }
-    }
-}
-
-impl FoldedCopy {
-    pub(crate) fn lane_estimate(&self, lane: usize) -> LaneEstimate {
-        self.folded.estimates.lane(lane)
-    }
-
-    pub(crate) fn kernel_estimates(&self, sampling: Sampling, every: u64) -> Vec<KernelEstimate> {
-        self.folded.estimates.kernels(sampling, every, &self.places)
-    }
-
-    /// How a lane's time was spent; `None` before a step of it was laid out.
-    pub(crate) fn lane(&self, lane: usize) -> Option<LaneFigures> {
-        let figures = self.folded.lanes.get(lane);
-        figures.copied().filter(|figures| figures.steps > 0)
-    }
-
-    pub(crate) fn incomplete(&self, lane: usize) -> Incomplete {
-        self.folded
-            .incomplete
-            .get(lane)
-            .copied()
-            .unwrap_or_default()
-    }
-
-    /// As [`lane`](Self::lane), of all lanes together.
-    pub(crate) fn device(&self) -> Option<LaneFigures> {
-        Some(self.folded.device).filter(|figures| figures.steps > 0)
-    }
-
-    /// What the timelines say of a kernel.
-    pub(crate) fn row(&self, func: u64) -> RowFigures {
-        let place = self.places.iter().find(|(_, known)| *known == func);
-        let row = place.and_then(|(place, _)| self.folded.rows.get(*place));
-        row.copied().unwrap_or_default()
-    }
-
-    pub(crate) fn losses(&self) -> StepLosses {
-        self.folded.losses()
-    }
-
-    pub(crate) fn shapes(&self, lane: usize) -> Vec<ShapeTimes> {
-        self.folded.shapes.of(lane).collect()
+        FoldedCopy {
+            folded,
+            places,
+            unrecorded: self.open_steps.unrecorded(),
+        }
     }
 }
 

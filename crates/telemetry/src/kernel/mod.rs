@@ -10,6 +10,7 @@
 mod estimates;
 pub(crate) mod fold;
 mod folded;
+mod folded_copy;
 mod gaps;
 mod instruments;
 mod landing;
@@ -34,7 +35,7 @@ mod turns;
 
 pub use estimates::{ENOUGH_STEPS, Estimate, KernelEstimate, LaneEstimate, StandardError};
 pub use folded::{Incomplete, RowFigures, StepLosses};
-pub(crate) use instruments::FoldedCopy;
+pub(crate) use folded_copy::FoldedCopy;
 pub use instruments::{KernelInstruments, KernelTime};
 #[cfg(feature = "nvtx")]
 pub use lane_ranges::{nvtx_pop, nvtx_push_lane};

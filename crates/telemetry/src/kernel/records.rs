@@ -24,7 +24,7 @@ use super::MAX_LANES;
 use serde::{Deserialize, Serialize};
 
 /// What a step is made of. All of it is optional: what is not stated is 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct StepShape {

@@ -11,9 +11,12 @@
 //! 4. The order of parts, and which are merged first, matters to no whole number
 //!    and to no list; to floats in the last digits only.
 
+use super::steps::keep_slowest;
 use super::{KernelLane, KernelSnapshot, LaneSnapshot, RowKind, Snapshot};
 use crate::floor::Floor;
-use crate::kernel::{ENOUGH_STEPS, Estimate, LANES, LaneEstimate, LaneFigures, StandardError};
+use crate::kernel::{
+    ENOUGH_STEPS, Estimate, LANES, LaneEstimate, LaneFigures, ShapeTimes, StandardError,
+};
 use crate::series::OTHER_KERNELS;
 use crate::sums::Adding;
 use std::collections::BTreeMap;
@@ -115,6 +118,9 @@ impl Snapshot {
             kernel.share_of(&self.lanes);
         }
         add_figures(&mut self.device, other.device, adding);
+        self.slowest_steps
+            .extend(other.slowest_steps.iter().cloned());
+        keep_slowest(&mut self.slowest_steps);
         adding.add(&mut self.lane_gap_unknown, other.lane_gap_unknown);
         for theirs in &other.kernel_series {
             let mut ours = self.kernel_series.iter_mut();
@@ -225,6 +231,18 @@ impl LaneSnapshot {
         adding.add(&mut self.lost_spans, other.lost_spans);
         add_figures(&mut self.figures, other.figures, adding);
         self.incomplete.add_all(&other.incomplete, adding);
+        for theirs in &other.shapes {
+            let same = |ours: &&mut ShapeTimes| ours.key() == theirs.key();
+            match self.shapes.iter_mut().find(same) {
+                Some(ours) => {
+                    adding.add(&mut ours.steps, theirs.steps);
+                    adding.add(&mut ours.ns, theirs.ns);
+                    adding.add(&mut ours.tokens, theirs.tokens);
+                }
+                None => self.shapes.push(*theirs),
+            }
+        }
+        self.shapes.sort_by_key(ShapeTimes::key);
         let (ours, theirs) = (&mut self.estimate, &other.estimate);
         // Of a part that had the lane it may not be known, nor then of both.
         let part = |of: &LaneEstimate| (of.total_ns > 0).then_some(of.covered);

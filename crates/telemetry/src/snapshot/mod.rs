@@ -12,17 +12,19 @@
 
 mod merge;
 pub(crate) mod recorders;
+mod steps;
 mod take;
 
 pub use crate::series::{KernelSeries, MAX_KERNEL_SERIES, OTHER_KERNELS};
 pub use merge::MergeError;
-pub use recorders::OtherGpu;
+pub use recorders::OtherGpuError;
+pub use steps::{StepLane, StepSnapshot};
 
 use crate::config::TelemetryConfig;
 use crate::floor::Floor;
 use crate::instrument::HistogramSnapshot;
 use crate::kernel::{
-    Estimate, Incomplete, LaneEstimate, LaneFigures, Ledger, RowFigures, StepLosses,
+    Estimate, Incomplete, LaneEstimate, LaneFigures, Ledger, RowFigures, ShapeTimes, StepLosses,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
@@ -80,6 +82,9 @@ pub struct Snapshot {
     /// Kernels and graphs by name, the longest sampled time first. What has no
     /// name shares one row.
     pub kernels: Vec<KernelSnapshot>,
+    /// The slowest 32 steps of the last ten minutes by GPU time of their lanes,
+    /// the slowest first.
+    pub slowest_steps: Vec<StepSnapshot>,
     /// Sampled time by the series that kernels have in an export, each since it
     /// got one; `other` has all that is in none of them.
     pub kernel_series: Vec<KernelSeries>,
@@ -156,6 +161,8 @@ pub struct LaneSnapshot {
     /// Since the sampling last changed: its time, and how much of it launches
     /// covered.
     pub estimate: LaneEstimate,
+    /// Its time by how many tokens it worked on, of steps that stated a shape.
+    pub shapes: Vec<ShapeTimes>,
 }
 
 /// What a row is of.

@@ -58,11 +58,21 @@ pub(super) struct First {
 
 /// A recorder that is not on the GPU of the telemetry's first one. `unknown` is
 /// the same as `unknown` only.
+///
+/// ```
+/// use metrale_telemetry::snapshot::OtherGpuError;
+///
+/// /// What to tell an operator.
+/// fn hint(error: &OtherGpuError) -> String {
+///     format!("{} is measured already: {} needs its own", error.ours, error.theirs)
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "this telemetry measures GPU {ours:?}, and the recorder is on {theirs:?}: give each GPU a `Telemetry` of its own"
 )]
-pub struct OtherGpu {
+#[non_exhaustive]
+pub struct OtherGpuError {
     /// The GPU of the telemetry.
     pub ours: String,
     /// The GPU of the recorder.
@@ -76,7 +86,7 @@ impl Recorders {
         }
     }
 
-    pub(crate) fn attach(&self, source: Weak<dyn RecorderSource>) -> Result<(), OtherGpu> {
+    pub(crate) fn attach(&self, source: Weak<dyn RecorderSource>) -> Result<(), OtherGpuError> {
         let Some(gpu) = source.upgrade().map(|source| source.recorder().gpu) else {
             return Ok(());
         };
@@ -90,7 +100,7 @@ impl Recorders {
         Ok(())
     }
 
-    pub(crate) fn admits(&self, gpu: &str) -> Result<(), OtherGpu> {
+    pub(crate) fn admits(&self, gpu: &str) -> Result<(), OtherGpuError> {
         lock(&self.0).admits(gpu)
     }
 
@@ -134,9 +144,9 @@ impl Recorders {
 }
 
 impl List {
-    fn admits(&self, gpu: &str) -> Result<(), OtherGpu> {
+    fn admits(&self, gpu: &str) -> Result<(), OtherGpuError> {
         match &self.first {
-            Some(first) if first.gpu != gpu => Err(OtherGpu {
+            Some(first) if first.gpu != gpu => Err(OtherGpuError {
                 ours: first.gpu.clone(),
                 theirs: gpu.to_owned(),
             }),

@@ -63,6 +63,7 @@ impl Telemetry {
             device: folded.device(),
             lane_gap_unknown: instruments.lane_gap_unknown.get(),
             kernels,
+            slowest_steps: self.slowest_of_all(),
             kernel_series: exposed.series,
             losses: folded.losses(),
             table_full: instruments.table_full.get(),
@@ -86,6 +87,7 @@ impl Telemetry {
             figures: folded.lane(lane),
             incomplete: folded.incomplete(lane),
             estimate: folded.lane_estimate(lane),
+            shapes: folded.shapes(lane),
         })
     }
 

@@ -83,6 +83,8 @@ impl RecorderSource for Recorder {
     fn recorder(&self) -> RecorderSnapshot {
         let mut recorder = RecorderSnapshot::default();
         recorder.gpu = "GPU-1".to_owned();
+        recorder.lane_ledger.landed = self.0;
+        recorder.kernel_ledger.attempts = self.0;
         recorder.health.slow_polls = self.0;
         recorder.health.invalid_times = self.0;
         recorder

@@ -12,7 +12,7 @@ mod served;
 use metrale_telemetry::kernel::{Incomplete, LANE_ADMIT, LANE_DECODE, SpanKey, SpanPoll};
 use metrale_telemetry::runtime::{KernelName, RecorderSource};
 use metrale_telemetry::snapshot::{
-    OldestSpanSnapshot, OtherGpu, RecorderSnapshot, RowKind, SNAPSHOT_VERSION,
+    OldestSpanSnapshot, RecorderSnapshot, RowKind, SNAPSHOT_VERSION,
 };
 use metrale_telemetry::{Floor, Sampling, Snapshot, Telemetry, TelemetryConfig};
 use served::Served;
@@ -226,10 +226,12 @@ fn a_closed_recorder_leaves_its_counts_and_names() {
     // A third is of another: it is none, and no label changes.
     for other in ["GPU-2", "unknown"] {
         let refused = source(other, 1);
-        let (ours, theirs) = ("GPU-1".to_owned(), other.to_owned());
-        let error = Err(OtherGpu { ours, theirs });
-        assert_eq!(telemetry.admits(other), error);
-        assert_eq!(telemetry.attach(Arc::downgrade(&refused)), error);
+        let error = telemetry.attach(Arc::downgrade(&refused)).unwrap_err();
+        assert_eq!(
+            (error.ours.as_str(), error.theirs.as_str()),
+            ("GPU-1", other)
+        );
+        assert_eq!(telemetry.admits(other), Err(error));
     }
     let after = telemetry.snapshot();
     assert_eq!((after.labels, after.recorders.len()), (labels, 2));

@@ -103,8 +103,8 @@ fn series_begin_with_the_first_recorder_and_keep_their_labels() {
         attached.unwrap();
         let page = text(&collector);
         let label = format!("{{gpu=\"{gpu}\"");
-        let of_gpu = |series: &&str| series.contains(&label);
-        assert!(series(&page).iter().all(|series| of_gpu(series)), "{page}");
+        let mut all = series(&page).into_iter();
+        assert!(all.all(|series| series.contains(&label)), "{page}");
         assert!(page.contains(&format!("metrale_steps_total{label}}} 1\n")));
         let (same, second) = attach(gpu);
         same.unwrap();

@@ -32,6 +32,13 @@ pub struct ShapeTimes {
     pub tokens: u64,
 }
 
+impl ShapeTimes {
+    /// Its bucket.
+    pub(crate) fn key(&self) -> (bool, u32) {
+        (self.mixed, self.most_tokens)
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Sums {
     steps: u64,
