@@ -23,9 +23,10 @@ impl OpenStep {
     #[inline]
     pub(super) fn begin(shared: Option<&Shared>) -> Self {
         let step = shared.map_or(Step::UNMEASURED, |shared| shared.telemetry.step_begin());
+        let measured = shared.filter(|_| step.number().is_some());
         Self {
             step,
-            began_ns: began_ns(shared, step),
+            began_ns: measured.map(|shared| shared.telemetry.now_ns()),
         }
     }
 
@@ -77,11 +78,11 @@ impl<'a> OpenLane<'a> {
         stream: StreamRef<'a>,
     ) -> Self {
         let token = shared.and_then(|shared| shared.begin_lane(step, lane, stream));
-        let spreads = |shared: &Shared| step.number().is_some() && shared.telemetry.spreads();
+        let measured = shared.filter(|_| step.number().is_some());
         Self {
             // The span's own begin is no part of the lane.
-            began_ns: began_ns(shared, step),
-            spread: shared.is_some_and(spreads),
+            began_ns: measured.map(|shared| shared.telemetry.now_ns()),
+            spread: measured.is_some_and(|shared| shared.telemetry.spreads()),
             step,
             stream,
             lane,
@@ -130,11 +131,4 @@ impl<'a> OpenLane<'a> {
         }
         took_ns.is_some()
     }
-}
-
-/// The host's time now, where the step is measured.
-#[inline]
-fn began_ns(shared: Option<&Shared>, step: Step) -> Option<u64> {
-    let shared = shared.filter(|_| step.number().is_some())?;
-    Some(shared.telemetry.now_ns())
 }
