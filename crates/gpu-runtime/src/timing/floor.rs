@@ -29,7 +29,7 @@ const MOST_NS: u64 = 50_000_000;
 /// is known; one that stops a recorder stops the pool's.
 pub(super) fn measure(pool: &CudaEvents, clock: Clock) -> Floor {
     let watch = Arc::new(Watch::new(Pace::new(clock, 0, u64::MAX)));
-    let events = pool.lend(PAIRS, Arc::clone(&watch));
+    let events = pool.lend(PAIRS, Arc::clone(&watch)).with_gaps();
     let slots = events.len();
     let ring = SpanRing::builder(events, slots).gaps().build();
     let floor = on_own_stream(&ring, clock);

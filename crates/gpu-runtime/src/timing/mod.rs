@@ -24,6 +24,7 @@ mod making;
 mod names;
 mod naming;
 mod pace;
+mod pair;
 mod polls;
 mod process;
 mod ranges;

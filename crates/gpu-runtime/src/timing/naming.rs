@@ -101,7 +101,7 @@ impl Shared {
         }
         let ops = self.kernels.ops();
         let _entry = Entry::of(stream, ops);
-        if !ops.admits(stream.handle_in(self.context)) {
+        if !ops.admits(stream.number_in(self.context)) {
             self.refuse(&self.kernels, step);
             return None;
         }

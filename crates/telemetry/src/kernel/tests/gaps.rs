@@ -119,7 +119,9 @@ fn lanes_that_overlap_have_no_gap_until_the_last_of_them_is_over() {
     let mut last_end = None;
     let mut found = Vec::new();
     for (start, end, _) in lanes {
-        bench.script.gap(last_end.map_or(0, |last: i64| start - last));
+        bench
+            .script
+            .gap(last_end.map_or(0, |last: i64| start - last));
         let before = gaps(&bench);
         let token = bench.begin(DECODE, 1).unwrap();
         let ns = u64::try_from(end - start).unwrap();
