@@ -11,7 +11,7 @@ use std::{
 use xshell::{Shell, cmd};
 
 use crate::{
-    cargo, demo, differential,
+    api, cargo, demo, differential,
     error::{Context, Error, Result},
     gpu_bench, loom, nvtx, outside, test, tidy, traces,
 };
@@ -22,6 +22,7 @@ const STEPS: &[Step] = &[
     ("format", format),
     ("clippy", clippy),
     ("docs", docs),
+    ("api", || api::run(false)),
     ("tidy", tidy::run),
     ("test", || test::run(&[])),
     ("outside", outside::run),

@@ -32,9 +32,6 @@ pub(crate) enum Error {
     /// The feature `nvtx` cannot be built, and must be.
     #[error("no libclang, which feature nvtx needs; on Debian: apt-get install libclang-dev")]
     NoLibclang,
-    /// The tests on a Prometheus server must run, and there is none.
-    #[error("no prometheus and promtool; on Debian: apt-get install prometheus")]
-    NoPrometheus,
     /// The recorded traces are asked for and are not there.
     #[error(
         "no recorded traces at {0}; put the folder there, point METRALE_TRACES at it, or set \
@@ -52,6 +49,12 @@ pub(crate) enum Error {
     /// Tidy found violations; they have been listed.
     #[error("{0} violation(s) of the house rules, listed above")]
     Untidy(usize),
+    /// The public API is not what its files say.
+    #[error("the public API has changed: `cargo xtask api --write` writes it anew: {0:?}")]
+    Api(Vec<PathBuf>),
+    /// The public API cannot be read from rustdoc's output.
+    #[error("rustdoc's JSON: {0}")]
+    Rustdoc(#[from] public_api::Error),
     /// Some models failed; their output is above.
     #[error("{0} model(s) failed: {1}")]
     Models(usize, String),

@@ -43,6 +43,11 @@ xflags::xflags! {
         }
         /// Check the house rules that no lint can: layers, SPDX lines, links.
         cmd tidy {}
+        /// Compare the libraries' public API with docs/api.
+        cmd api {
+            /// Write docs/api anew instead.
+            optional --write
+        }
         /// Build the README's example as a crate outside the workspace, for each
         /// CUDA version that is promised.
         cmd outside {}
@@ -108,15 +113,15 @@ mod tests {
     fn gpu_bench_packs_or_takes_every_argument_unchanged() {
         for words in ["--help", "--driver sim --out x", ""] {
             match parse(args(&format!("gpu-bench {words}"))) {
-                Ok(XtaskCmd::GpuBench(it)) => {
-                    assert_eq!((it.pack, it.args), (None, args(words)), "{words}")
+                Ok(XtaskCmd::GpuBench(flags)) => {
+                    assert_eq!((flags.pack, flags.args), (None, args(words)), "{words}")
                 }
                 other => panic!("gpu-bench {words}: {other:?}"),
             }
         }
         match parse(args("gpu-bench --pack a/b")) {
-            Ok(XtaskCmd::GpuBench(it)) => {
-                assert_eq!((it.pack, it.args), (Some("a/b".into()), vec![]))
+            Ok(XtaskCmd::GpuBench(flags)) => {
+                assert_eq!((flags.pack, flags.args), (Some("a/b".into()), vec![]))
             }
             other => panic!("{other:?}"),
         }

@@ -5,6 +5,7 @@
 //! becomes the replay binary and `gpu-bench` its own, so their exit codes are
 //! those binaries'.
 
+mod api;
 mod bench;
 mod cargo;
 mod ci;
@@ -17,7 +18,6 @@ mod loom;
 mod nvtx;
 mod outside;
 mod program;
-mod prometheus;
 mod sim;
 mod test;
 mod tidy;
@@ -56,6 +56,7 @@ fn run(cmd: XtaskCmd) -> Result<()> {
         XtaskCmd::Loom(flags) => loom::run(&flags.args),
         XtaskCmd::Differential(flags) => differential::run(flags.sequences, flags.seed),
         XtaskCmd::Tidy(_) => tidy::run(),
+        XtaskCmd::Api(flags) => api::run(flags.write),
         XtaskCmd::Outside(_) => outside::run(),
         XtaskCmd::Bench(flags) => bench::run(&flags),
         XtaskCmd::GpuBench(flags) => gpu_bench::run(&flags),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The README's example as a crate outside the workspace, the way a serving stack
+//! The README's program as a crate outside the workspace, the way a serving stack
 //! takes metrale: by its own manifest, with its own choice of CUDA version.
 //!
 //! The crate stands in a temporary folder, because `.cargo/config.toml` would
@@ -16,8 +16,11 @@ use crate::{
     error::{Context, Error, Result},
 };
 
-/// The README's section that the crate is made of.
+/// The README's section that the dependencies are from.
 const HEADING: &str = "Use it in your server";
+
+/// The program, which that section shows the heart of.
+const PROGRAM: &str = "crates/gpu-runtime/examples/readme.rs";
 
 /// cudarc's features for the CUDA versions that are promised.
 const VERSIONS: [&str; 2] = ["cuda-12080", "cuda-13000"];
@@ -30,17 +33,18 @@ pub(crate) fn run() -> Result<()> {
     let root = cargo::root();
     let readme = root.join("README.md");
     let text = fs::read_to_string(&readme).context(|| format!("read {}", readme.display()))?;
-    let example = Example::find(&text).map_err(problem)?;
+    let dependencies = find(&text).map_err(problem)?;
     let target = cargo::metadata()?.target_directory.join("outside");
     let folder = tempfile::tempdir().context(|| "make a temporary folder".to_owned())?;
     let sh = Shell::new()?;
     sh.change_dir(folder.path());
-    sh.write_file("src/main.rs", &example.main)?;
+    sh.create_dir("src")?;
+    sh.copy_file(root.join(PROGRAM), folder.path().join("src/main.rs"))?;
     for version in VERSIONS {
         println!("outside crate with {version}");
         sh.write_file(
             "Cargo.toml",
-            example.manifest(root, version).map_err(problem)?,
+            manifest(&dependencies, root, version).map_err(problem)?,
         )?;
         sh.copy_file(root.join("Cargo.lock"), folder.path().join("Cargo.lock"))?;
         cmd!(sh, "cargo check --target-dir {target}")
@@ -57,70 +61,51 @@ fn problem(problem: String) -> Error {
     }
 }
 
-/// What the README shows.
-#[derive(Debug, PartialEq, Eq)]
-struct Example {
-    /// The dependency lines.
-    dependencies: String,
-    /// The program.
-    main: String,
+/// The first `toml` block of the section.
+fn find(readme: &str) -> Result<String, String> {
+    let heading = format!("\n## {HEADING}\n");
+    let readme = format!("\n{readme}");
+    let (_, section) = readme.split_once(&heading).ok_or("no such heading")?;
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let block = section.split_once("\n```toml\n").map(|(_, block)| block);
+    let block = block.ok_or("no ```toml block below it")?;
+    Ok(block.split("```").next().unwrap_or_default().to_owned())
 }
 
-impl Example {
-    /// The first `toml` and the first `rust` block of the section.
-    fn find(readme: &str) -> Result<Self, String> {
-        let heading = format!("\n## {HEADING}\n");
-        let readme = format!("\n{readme}");
-        let (_, section) = readme.split_once(&heading).ok_or("no such heading")?;
-        let section = section.split("\n## ").next().unwrap_or_default();
-        let first = |language: &str| {
-            let fence = format!("\n```{language}");
-            let (_, block) = section.split_once(&fence)?;
-            let (_, block) = block.split_once('\n')?;
-            Some(block.split_once("```")?.0.to_owned())
-        };
-        let found = |language| first(language).ok_or(format!("no ```{language} block below it"));
-        Ok(Self {
-            dependencies: found("toml")?,
-            main: found("rust")?,
-        })
+/// The manifest with our crates taken from `root` and cudarc's CUDA version
+/// replaced by `version`.
+fn manifest(dependencies: &str, root: &Path, version: &str) -> Result<String, String> {
+    let block: Table = dependencies.parse().map_err(|e| format!("{e}"))?;
+    let inner = block.get("dependencies").and_then(Value::as_table).cloned();
+    let mut dependencies = inner.unwrap_or(block);
+    let (mut ours, mut cuda) = (0, 0);
+    for (name, value) in &mut dependencies {
+        if let Some(folder) = name.strip_prefix("metrale-") {
+            ours += 1;
+            let mut own = value.as_table().cloned().unwrap_or_default();
+            own.retain(|key, _| !FROM.contains(&key));
+            let path = root.join("crates").join(folder).display().to_string();
+            own.insert("path".to_owned(), path.into());
+            *value = own.into();
+        } else if name == "cudarc" {
+            let features = value.get_mut("features").and_then(Value::as_array_mut);
+            let is_version = |feature: &&mut Value| {
+                feature
+                    .as_str()
+                    .is_some_and(|name| name.starts_with("cuda-1"))
+            };
+            let feature = features.and_then(|all| all.iter_mut().find(is_version));
+            *feature.ok_or("cudarc has no CUDA version feature")? = version.into();
+            cuda += 1;
+        }
     }
-
-    /// The manifest with our crates taken from `root` and cudarc's CUDA version
-    /// replaced by `version`.
-    fn manifest(&self, root: &Path, version: &str) -> Result<String, String> {
-        let block: Table = self.dependencies.parse().map_err(|e| format!("{e}"))?;
-        let inner = block.get("dependencies").and_then(Value::as_table).cloned();
-        let mut dependencies = inner.unwrap_or(block);
-        let (mut ours, mut cuda) = (0, 0);
-        for (name, value) in &mut dependencies {
-            if let Some(folder) = name.strip_prefix("metrale-") {
-                ours += 1;
-                let mut own = value.as_table().cloned().unwrap_or_default();
-                own.retain(|key, _| !FROM.contains(&key));
-                let path = root.join("crates").join(folder).display().to_string();
-                own.insert("path".to_owned(), path.into());
-                *value = own.into();
-            } else if name == "cudarc" {
-                let features = value.get_mut("features").and_then(Value::as_array_mut);
-                let is_version = |feature: &&mut Value| {
-                    feature
-                        .as_str()
-                        .is_some_and(|name| name.starts_with("cuda-1"))
-                };
-                let feature = features.and_then(|all| all.iter_mut().find(is_version));
-                *feature.ok_or("cudarc has no CUDA version feature")? = version.into();
-                cuda += 1;
-            }
-        }
-        if ours == 0 || cuda == 0 {
-            return Err("its toml block lacks a metrale crate or cudarc".to_owned());
-        }
-        let own = "[package]\nname = \"metrale-outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
+    if ours == 0 || cuda == 0 {
+        return Err("its toml block lacks a metrale crate or cudarc".to_owned());
+    }
+    let own = "[package]\nname = \"metrale-outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
                    publish = false\n\n[workspace]\n\n[lints.rust]\nwarnings = \"deny\"\n\n";
-        let dependencies = Table::from_iter([("dependencies".to_owned(), dependencies.into())]);
-        Ok(format!("{own}{dependencies}"))
-    }
+    let dependencies = Table::from_iter([("dependencies".to_owned(), dependencies.into())]);
+    Ok(format!("{own}{dependencies}"))
 }
 
 #[cfg(test)]
@@ -130,7 +115,7 @@ mod tests {
     const README: &str = r#"
 # metrale
 
-```rust
+```toml
 wrong
 ```
 
@@ -150,10 +135,6 @@ cudarc = { version = "0.19", features = ["driver", "cuda-12090"] }
 other = "1"
 ```
 
-```rust,no_run
-fn main() {}
-```
-
 ## Next
 
 ```toml
@@ -162,28 +143,19 @@ wrong
 "#;
 
     #[test]
-    fn takes_the_first_blocks_of_the_section() {
-        let example = Example::find(README).expect("an example");
-        assert_eq!(example.main, "fn main() {}\n");
-        assert!(example.dependencies.starts_with("[dependencies]\n"));
-        assert!(example.dependencies.ends_with("other = \"1\"\n"));
+    fn takes_the_first_block_of_the_section() {
+        let dependencies = find(README).expect("dependencies");
+        assert!(dependencies.starts_with("[dependencies]\n"));
+        assert!(dependencies.ends_with("other = \"1\"\n"));
     }
 
     #[test]
     fn says_what_is_missing() {
-        let error = |readme: &str| Example::find(readme).expect_err("missing");
+        let error = |readme: &str| find(readme).expect_err("missing");
         assert_eq!(error("# metrale\n"), "no such heading");
-        let bare = "## Use it in your server\n\n## Next\n\n```toml\n```\n\n```rust\n```\n";
+        let bare = "## Use it in your server\n\n## Next\n\n```toml\n```\n";
         assert_eq!(error(bare), "no ```toml block below it");
-        let no_rust = README.replace("rust", "text");
-        assert_eq!(error(&no_rust), "no ```rust block below it");
-        let manifest = |dependencies: &str| {
-            let example = Example {
-                dependencies: dependencies.to_owned(),
-                main: String::new(),
-            };
-            example.manifest(Path::new("/r"), "cuda-13000")
-        };
+        let manifest = |lines: &str| manifest(lines, Path::new("/r"), "cuda-13000");
         assert!(manifest("cudarc = { features = [\"cuda-12080\"] }").is_err());
         assert!(manifest("metrale-telemetry = \"1\"").is_err());
         assert!(manifest("metrale-telemetry = \"1\"\ncudarc = \"1\"").is_err());
@@ -192,9 +164,9 @@ wrong
 
     #[test]
     fn the_manifest_takes_ours_by_path_and_the_asked_version() {
-        let example = Example::find(README).expect("an example");
-        let made = |example: &Example| example.manifest(Path::new("/r"), "cuda-13000");
-        let manifest = made(&example).expect("a manifest");
+        let dependencies = find(README).expect("dependencies");
+        let made = |lines: &str| manifest(lines, Path::new("/r"), "cuda-13000");
+        let manifest = made(&dependencies).expect("a manifest");
         let found: Table = manifest.parse().expect("TOML");
         let expected: Table = r#"
             metrale-gpu-runtime = { path = "/r/crates/gpu-runtime", features = ["x", "y"], default-features = false }
@@ -204,10 +176,7 @@ wrong
         "#.parse().expect("TOML");
         assert_eq!(found["dependencies"].as_table(), Some(&expected));
         assert_eq!(found["lints"]["rust"]["warnings"].as_str(), Some("deny"));
-        let bare = Example {
-            dependencies: example.dependencies.replace("[dependencies]\n", ""),
-            main: String::new(),
-        };
+        let bare = dependencies.replace("[dependencies]\n", "");
         assert_eq!(made(&bare), Ok(manifest));
     }
 }

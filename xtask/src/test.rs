@@ -9,7 +9,7 @@ use xshell::{Shell, cmd};
 use crate::{
     cargo,
     error::Result,
-    nvtx, prometheus, sim,
+    nvtx, sim,
     traces::{self, Traces},
 };
 
@@ -30,7 +30,6 @@ pub(crate) fn run(args: &[OsString]) -> Result<()> {
         Traces::At(folder) => sh.set_var(traces::VAR, folder),
         Traces::Skipped(why) => println!("skipped: tests on recorded traces ({why})"),
     }
-    prometheus::check()?;
     let nextest = cargo::has_nextest();
     if !nextest {
         println!("skipped: nextest (not installed); `cargo test` runs the tests");

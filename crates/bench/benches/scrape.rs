@@ -34,7 +34,9 @@ fn used() -> &'static Telemetry {
 
 fn registry_of(telemetry: &'static Telemetry) -> Registry {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(MetraleCollector::new(telemetry)));
+    let collector = MetraleCollector::new(telemetry).label("gpu", "GPU-1");
+    let collector = collector.expect("a label");
+    collector.register(&mut registry).expect("the first");
     let name = |func| Some(Arc::from(format!("kernel {func}")));
     telemetry.promote_kernels(name, str::to_owned);
     assert_eq!(telemetry.snapshot().kernel_series.len(), TOP_KERNELS + 1);

@@ -3,7 +3,9 @@
 //! raw handles. Its own driver calls are launches and what set-up needs, so that
 //! every other call is the recorder's.
 
-use metrale_gpu_runtime::timing::{FuncRef, Harvest, Recorder, RecorderConfig, StreamRef};
+use metrale_gpu_runtime::timing::{
+    ContextRef, FuncRef, Harvest, Recorder, RecorderConfig, StreamRef,
+};
 use metrale_gpu_sim::{app, control};
 use metrale_telemetry::kernel::LANES;
 use metrale_telemetry::{Level, Telemetry, TelemetryConfig};
@@ -50,7 +52,7 @@ impl App {
     /// Where it cannot be installed, and where `every` is 0.
     #[must_use]
     pub fn recorder(&self, level: Level, every: u64) -> Recorder {
-        let telemetry: &'static Telemetry = Box::leak(Box::new(Telemetry::new()));
+        let telemetry = Telemetry::new().leak();
         let config = TelemetryConfig {
             level,
             every,
@@ -65,8 +67,15 @@ impl App {
         let driver = app::driver().expect("the simulator is complete");
         // SAFETY: the context lives as long as the simulator's world, which
         // outlives the recorder.
-        unsafe { Recorder::from_raw(driver, self.own.context, telemetry, config) }
-            .expect("the simulator is healthy")
+        unsafe {
+            Recorder::from_raw(
+                driver,
+                ContextRef::from_raw(self.own.context),
+                telemetry,
+                config,
+            )
+        }
+        .expect("the simulator is healthy")
     }
 
     /// One step of a server: each lane launches `launches` kernels of 10 µs on

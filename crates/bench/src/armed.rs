@@ -5,8 +5,9 @@
 use crate::events::Placed;
 use crate::spans::kernel;
 use metrale_telemetry::kernel::{
-    Entered, Fold, KernelInstruments, LANE_DECODE, SpanKey, SpanRing, SpanTag, StepId, StepTable,
+    KernelInstruments, LANE_DECODE, SpanKey, SpanRing, SpanTag, StepId,
 };
+use metrale_telemetry::runtime::{Entered, Fold, StepTable};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 

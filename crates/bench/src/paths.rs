@@ -9,9 +9,10 @@ use crate::armed::Armed;
 use crate::events::{Done, Waiting};
 use crate::naive::NaiveRing;
 use crate::spans::{Spans, handle, kernel};
-use metrale_gpu_runtime::timing::FuncRef;
+use metrale_gpu_runtime::timing::{FuncRef, Recorder};
 use metrale_telemetry::instrument::NanosHistogram;
-use metrale_telemetry::kernel::{KernelInstruments, SpanKey, SpanRing};
+use metrale_telemetry::kernel::{KernelInstruments, SpanKey, SpanRing, StepShape};
+use metrale_telemetry::runtime::{Fold, StepTable};
 use metrale_telemetry::{Level, Telemetry, TelemetryConfig};
 use std::hint::black_box;
 
@@ -68,9 +69,11 @@ pub const PATHS: &[Path] = &[
     path("step_begin_kernel", 10_000, |n| {
         step_begin(n, Level::Kernel)
     }),
+    path("step_recorded", 10_000, step_recorded),
     path("lane_off", 10_000, lane_off),
     path("launch_off", 10_000, |n| launch(n, Level::Off)),
     path("launch_unarmed", 10_000, |n| launch(n, Level::Kernel)),
+    path("step_disabled", 10_000, step_disabled),
     path("naive_begin_end", 10_000, begin_end::<NaiveRing<Done>>),
     Path {
         minus: Some("naive_begin_end"),
@@ -161,13 +164,8 @@ fn harvest_open(n: u64, landed: usize) {
 /// Durations from 1 µs to 16 ms, spread over the octaves; the same each time.
 #[must_use]
 pub fn durations() -> [u64; 256] {
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    std::array::from_fn(|_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (1_000 << (state % 14)) + (state >> 32) % 1_000
-    })
+    let mut random = fastrand::Rng::with_seed(0);
+    std::array::from_fn(|_| (1_000 << random.u32(0..14)) + random.u64(0..1_000))
 }
 
 /// The first function handles.
@@ -211,6 +209,28 @@ fn step_begin(n: u64, level: Level) {
     assert_eq!(TELEMETRY.steps(), counted);
 }
 
+/// Steps that state a shape and count a lane's span, and the record that each
+/// leaves at a pass.
+fn step_recorded(n: u64) {
+    static TELEMETRY: Telemetry = Telemetry::new();
+    let (mut fold, table) = (Fold::default(), StepTable::new());
+    for at in 0..n {
+        let step = TELEMETRY.step_begin();
+        TELEMETRY.shape(
+            step,
+            black_box(StepShape::new().decode_tokens(8).requests(8)),
+        );
+        TELEMETRY.enter_lane(step);
+        TELEMETRY.leave_lane(at, false);
+        TELEMETRY.close_step(step, Some(0..black_box(at)));
+        if at % 256 == 255 {
+            let folding = fold.harvest(&table, TELEMETRY.instruments());
+            folding.finish(TELEMETRY.newest_track(), None);
+        }
+    }
+    assert_eq!(TELEMETRY.step_losses().unrecorded_steps, 0);
+}
+
 fn lane_off(n: u64) {
     let app = App::new(1);
     let recorder = app.recorder(Level::Off, 1);
@@ -235,6 +255,17 @@ fn launch(n: u64, level: Level) {
         drop(black_box(lane.launch_guard(spin)));
     }
     assert_eq!(recorder.kernel_ledger().attempts, 0);
+}
+
+/// A step of one lane with one launch where nothing is measured.
+fn step_disabled(n: u64) {
+    let recorder = black_box(Recorder::disabled());
+    for _ in 0..n {
+        let step = black_box(recorder.step());
+        let lane = black_box(step.lane(0, stream_ref(1)));
+        drop(black_box(lane.launch_guard(FuncRef::from_raw(1))));
+    }
+    assert!(recorder.is_disabled());
 }
 
 #[cfg(test)]

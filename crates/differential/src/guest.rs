@@ -5,7 +5,7 @@
 use crate::naive::{Mistake, Naive};
 use crate::script::Setup;
 use metrale_gpu_runtime::timing::{
-    Driver, FuncRef, Harvest, KernelRef, Recorder, RecorderConfig, StreamRef,
+    ContextRef, Driver, FuncRef, Harvest, KernelRef, Recorder, RecorderConfig, StreamRef,
 };
 use metrale_gpu_sim::control;
 use metrale_telemetry::kernel::{Ledger, SpanToken};
@@ -128,7 +128,9 @@ impl Recorded {
         };
         let driver = driver(setup.driver)?;
         // SAFETY: the context is live, and its guests leave before it goes.
-        let made = unsafe { Recorder::from_raw(driver, context, telemetry(), config) };
+        let made = unsafe {
+            Recorder::from_raw(driver, ContextRef::from_raw(context), telemetry(), config)
+        };
         let recorder = made.ok()?;
         let step = recorder.telemetry().step_begin();
         Some(Box::new(Self { recorder, step }))
@@ -167,7 +169,7 @@ fn at(stream: Stream) -> StreamRef<'static> {
         unsafe { StreamRef::from_raw(stream.handle) }
     } else {
         // SAFETY: as above, and the application knows its context.
-        unsafe { StreamRef::from_raw_of(stream.handle, stream.context) }
+        unsafe { StreamRef::from_raw_of(stream.handle, ContextRef::from_raw(stream.context)) }
     }
 }
 

@@ -8,7 +8,7 @@ use cudarc::driver::{
     CudaContext, CudaFunction, CudaGraph, CudaStream, DriverError, LaunchConfig, PushKernelArg,
 };
 use cudarc::nvrtc::Ptx;
-use metrale_gpu_runtime::timing::{GraphRef, Harvest, Recorder, RecorderConfig, demangle};
+use metrale_gpu_runtime::timing::{Driver, GraphRef, Harvest, Recorder, RecorderConfig, demangle};
 use metrale_telemetry::kernel::{LANE_DECODE, LANE_PREFILL, LANES, Ledger};
 use metrale_telemetry::{Level, Telemetry};
 use std::sync::Arc;
@@ -24,12 +24,12 @@ const PTX: &str = "
 
 type Error = Box<dyn std::error::Error>;
 
-/// One GPU of the server. The recorder is `None` where it could not be made.
+/// One GPU of the server.
 struct Gpu {
-    recorder: Option<Recorder>,
+    recorder: Recorder,
     attention: CudaFunction,
     decode: CudaGraph,
-    decode_row: Option<GraphRef>,
+    decode_row: GraphRef,
     stream: Arc<CudaStream>,
 }
 
@@ -40,26 +40,22 @@ impl Gpu {
         unsafe { context.disable_event_tracking() };
 
         // Telemetry lives as long as the process: whoever reads it may come late.
-        let telemetry: &'static Telemetry = Box::leak(Box::new(Telemetry::new()));
+        let telemetry = Telemetry::new().leak();
         let config = RecorderConfig {
             label: ordinal.to_string(),
             ..RecorderConfig::default()
         };
         // Before any graph is captured. It makes its events now and none later.
-        let recorder = match Recorder::new(&context, telemetry, config) {
-            Ok(recorder) => Some(recorder),
-            Err(error) => {
-                eprintln!("GPU {ordinal} is not timed: {error}");
-                None
-            }
-        };
+        let recorder = Recorder::new(&context, telemetry, config)
+            .inspect_err(|error| eprintln!("GPU {ordinal} is not timed: {error}"))
+            .unwrap_or_default(); // measures nothing
 
         let stream = context.new_stream()?;
         let module = context.load_module(Ptx::from_src(PTX))?;
         let attention = module.load_function("_Z9attentiony")?;
         let decode = capture(&stream, &attention)?;
         // Named once, when the graph is made; a graph made anew keeps its row.
-        let decode_row = recorder.as_ref().map(|it| it.graph("decode, 8 requests"));
+        let decode_row = recorder.graph("decode, 8 requests");
         Ok(Self {
             recorder,
             attention,
@@ -70,33 +66,36 @@ impl Gpu {
     }
 
     fn step(&self, prompts: u64) -> Result<(), Error> {
-        let step = self.recorder.as_ref().map(|recorder| recorder.step());
+        let step = self.recorder.step();
 
-        let lane = step.as_ref().map(|it| it.lane(LANE_PREFILL, &self.stream));
+        let lane = step.lane(LANE_PREFILL, &self.stream);
         for prompt in 0..prompts {
-            let launch = || launch_attention(&self.stream, &self.attention, 20_000 + prompt);
             // Timed on one step in 64; on the others this is one branch.
-            match &lane {
-                Some(lane) => lane.launch(&self.attention, launch)?,
-                None => launch()?,
-            }
+            lane.launch(&self.attention, || {
+                launch_attention(&self.stream, &self.attention, 20_000 + prompt)
+            })?;
         }
         drop(lane); // records the lane's end: after its last launch
 
-        let lane = step.as_ref().map(|it| it.lane(LANE_DECODE, &self.stream));
-        match (&lane, self.decode_row) {
-            (Some(lane), Some(row)) => lane.launch(row, || self.decode.launch())?,
-            _ => self.decode.launch()?,
-        }
+        let lane = step.lane(LANE_DECODE, &self.stream);
+        lane.launch(self.decode_row, || self.decode.launch())?;
         drop(lane);
         Ok(())
     }
 
     /// What was timed, all of it: the GPU is idle by now.
-    fn report(&self) -> Option<Ledger> {
-        let recorder = self.recorder.as_ref()?;
-        harvest_the_rest(recorder);
-        println!("GPU {}, {:?}", recorder.label(), recorder.driver().origin());
+    fn report(&self) -> Ledger {
+        let recorder = &self.recorder;
+        let drained = recorder.drain(Duration::from_secs(1));
+        println!(
+            "{} spans landed at the end, {} are left",
+            drained.landed, drained.left
+        );
+        println!(
+            "GPU {}, {:?}",
+            recorder.label(),
+            recorder.driver().map(Driver::origin)
+        );
         let telemetry = recorder.telemetry();
         for (lane, times) in LANES.iter().zip(&telemetry.instruments().lane) {
             let times = times.snapshot();
@@ -114,32 +113,13 @@ impl Gpu {
         println!("  lanes   {:?}", recorder.lane_ledger());
         println!("  kernels {:?}", recorder.kernel_ledger());
         println!("  {:?}", recorder.health());
-        Some(ledger(recorder))
+        recorder.lane_ledger().plus(recorder.kernel_ledger())
     }
 
     /// Stops timing and gives the events back.
     fn shut_down(self) {
-        if let Some(recorder) = self.recorder {
-            recorder.close();
-        }
+        self.recorder.close();
         // The stream and the context go after it, as fields do anyway.
-    }
-}
-
-fn ledger(recorder: &Recorder) -> Ledger {
-    recorder.lane_ledger().plus(recorder.kernel_ledger())
-}
-
-/// Lands what is left; the GPU is idle by now. A harvest returns at once while
-/// the recorder's own thread harvests, and after polls that were slow: it is
-/// tried again, but not for ever.
-fn harvest_the_rest(recorder: &Recorder) {
-    for _ in 0..1_000 {
-        recorder.harvest();
-        if ledger(recorder).in_flight == 0 {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -180,14 +160,13 @@ pub(crate) fn serve_explicitly(steps: u64) -> Result<(), Error> {
         drop(lane);
     }
     stream.synchronize()?;
-    harvest_the_rest(&recorder);
-    println!("explicitly: {:?}", recorder.lane_ledger());
+    println!("explicitly: {:?}", recorder.drain(Duration::from_secs(1)));
     recorder.close();
     Ok(())
 }
 
 /// Serves that many steps on every GPU; what became of their spans.
-pub(crate) fn serve(steps: u64) -> Result<Vec<Option<Ledger>>, Error> {
+pub(crate) fn serve(steps: u64) -> Result<Vec<Ledger>, Error> {
     let gpus: Vec<Gpu> = (0..CudaContext::device_count()?)
         .map(|ordinal| Gpu::new(ordinal as usize))
         .collect::<Result<_, Error>>()?;
@@ -197,10 +176,8 @@ pub(crate) fn serve(steps: u64) -> Result<Vec<Option<Ledger>>, Error> {
         }
     }
     for gpu in &gpus {
-        if let Some(recorder) = &gpu.recorder {
-            // From any thread, at any moment.
-            recorder.telemetry().set_level(Level::Basic);
-        }
+        // From any thread, at any moment.
+        gpu.recorder.telemetry().set_level(Level::Basic);
         gpu.stream.synchronize()?; // yours to do; the recorder never does it
     }
     let ledgers = gpus.iter().map(Gpu::report).collect();

@@ -13,10 +13,11 @@ mod rig;
 #[path = "allocations/spread.rs"]
 mod spread;
 
-use metrale_gpu_runtime::timing::{FuncRef, KernelRef, StreamRef};
+use metrale_gpu_runtime::timing::{FuncRef, KernelRef, Recorder, StreamRef};
 use metrale_telemetry::Level;
 use metrale_telemetry::kernel::LANE_DECODE;
-use rig::{allocations, recorder};
+use rig::{allocations, cost, recorder};
+use std::sync::Arc;
 
 #[test]
 fn the_hot_path_allocates_nothing() {
@@ -63,4 +64,36 @@ fn the_hot_path_allocates_nothing() {
     let ledger = recorder.kernel_ledger();
     assert!(ledger.closes() && ledger.landed > 6_000, "{ledger:?}");
     assert_eq!((ledger.cancelled, ledger.refused), (2_001, 2_001));
+}
+
+/// One step, by guards and by owned ones.
+fn serve_one(recorder: &Arc<Recorder>) {
+    // SAFETY: this driver reads no stream.
+    let stream = unsafe { StreamRef::from_raw(0x80) };
+    let attention = FuncRef::from_raw(0x6000);
+    let (step, owned) = (recorder.step(), recorder.step_owned());
+    let lane = step.lane(LANE_DECODE, stream);
+    drop(lane.launch_guard(attention));
+    let lane = owned.lane(LANE_DECODE, stream);
+    assert_eq!(lane.launch(attention, || Ok::<_, ()>(7)), Ok(7));
+}
+
+#[test]
+fn owned_steps_allocate_nothing() {
+    let recorder = Arc::new(recorder());
+    serve_one(&recorder);
+    recorder.harvest();
+    assert_eq!(allocations(|| serve_one(&recorder)), 0);
+    recorder.harvest();
+    assert_eq!(recorder.lane_ledger().landed, 4);
+}
+
+#[test]
+fn where_nothing_is_measured_nothing_is_asked() {
+    let recorder = Arc::new(Recorder::disabled());
+    let before = cost();
+    serve_one(&recorder);
+    recorder.harvest();
+    let _ = (recorder.health(), recorder.lane_ledger());
+    assert_eq!(cost(), before);
 }

@@ -18,7 +18,7 @@
 use metrale_gpu_sys::cuda::Status;
 
 use crate::event::State;
-use crate::graph::{Graph, Kind};
+use crate::graph::Kind;
 use crate::stream::Joined;
 use crate::thread::{GLOBAL, RELAXED, THREAD_LOCAL, Thread};
 use crate::world::{Outcome, World};
@@ -154,7 +154,7 @@ impl World {
             None => Vec::new(),
         };
         let graph = self.graphs.get_mut(graph).ok_or(Status::ERROR_UNKNOWN)?;
-        let node = graph.add(kind, deps);
+        let node = graph.add_after(kind, &deps);
         if let Some(joined) = &mut self.stream(key)?.joined {
             joined.deps = vec![node];
         }
@@ -172,7 +172,7 @@ impl World {
         let context = stream.context;
         self.ids.capture += 1;
         let id = self.ids.capture;
-        let graph = self.graphs.insert(Graph::default());
+        let graph = self.new_graph();
         self.captures.push(Capture {
             id,
             context,
@@ -220,7 +220,7 @@ impl World {
             _ => Ok(capture.graph),
         };
         if outcome.is_err() {
-            self.graphs.remove(capture.graph);
+            self.remove_graph(capture.graph);
         }
         outcome
     }
@@ -237,7 +237,7 @@ impl World {
         self.invalidate(joined.capture);
         let place = self.captures.iter().position(|c| c.origin == key);
         if let Some(capture) = place.map(|place| self.captures.swap_remove(place)) {
-            self.graphs.remove(capture.graph);
+            self.remove_graph(capture.graph);
             for (_, other) in self.streams.iter_mut() {
                 other.joined.take_if(|j| j.capture == capture.id);
             }

@@ -9,6 +9,23 @@ pub(crate) const DEFAULT_KERNEL_NS: u64 = 1_000;
 /// `cuDriverGetVersion` unless told otherwise: new enough for every export.
 pub(crate) const DEFAULT_DRIVER_VERSION: i32 = 13_000;
 
+/// What graphs take, ns and bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GraphCosts {
+    /// An event-record node.
+    pub(crate) mark_ns: u64,
+    /// More for one that nothing depends on.
+    pub(crate) leaf_lag_ns: u64,
+    /// Between a kernel and what it depends on.
+    pub(crate) gap_ns: u64,
+    /// How much earlier a kernel starts behind a programmatic edge.
+    pub(crate) overlap_ns: u64,
+    /// Of the host, for each node instantiated.
+    pub(crate) instantiate_ns: u64,
+    /// Of the device's memory, for each node of an executable.
+    pub(crate) node_bytes: usize,
+}
+
 #[derive(Debug)]
 pub(crate) struct Config {
     /// 0 simulates a machine without a GPU.
@@ -22,6 +39,7 @@ pub(crate) struct Config {
     pub(crate) copy_ns: u64,
     /// What an event recorded on the device takes there.
     pub(crate) event_ns: u64,
+    pub(crate) graph: GraphCosts,
     /// Whether an elapsed read answers 201 on a thread without a context.
     pub(crate) elapsed_needs_context: bool,
     /// Whether the capture mode of a thread protects only its own captures.
@@ -46,6 +64,14 @@ impl Config {
             quantum_ns: 1,
             copy_ns: 0,
             event_ns: 0,
+            graph: GraphCosts {
+                mark_ns: 0,
+                leaf_lag_ns: 0,
+                gap_ns: 0,
+                overlap_ns: 0,
+                instantiate_ns: 0,
+                node_bytes: 0,
+            },
             elapsed_needs_context: false,
             strict_captures: false,
             mig: false,

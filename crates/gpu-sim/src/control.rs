@@ -8,6 +8,8 @@
 //! is no driver function is an error, so that a test cannot count calls of a
 //! misspelt name and find none.
 
+pub mod graphs;
+
 use metrale_gpu_sys::cuda::Status;
 
 use crate::faults;

@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_char, c_void};
 use metrale_gpu_sys::cuda::Status;
 
 use crate::abi::Out;
-use crate::control::{self, Fault};
+use crate::control::{self, Fault, graphs};
 use crate::symbols::Symbol;
 use crate::world;
 
@@ -110,6 +110,26 @@ controls! {
     fn sim_set_event_quantum(ns: u64) { control::set_event_quantum(ns); }
     /// See [`control::set_event_duration`].
     fn sim_set_event_duration(ns: u64) { control::set_event_duration(ns); }
+    /// See [`graphs::set_mark_duration`].
+    fn sim_set_graph_mark(ns: u64) { graphs::set_mark_duration(ns); }
+    /// See [`graphs::set_leaf_lag`].
+    fn sim_set_graph_leaf_lag(ns: u64) { graphs::set_leaf_lag(ns); }
+    /// See [`graphs::set_kernel_gap`].
+    fn sim_set_graph_gap(ns: u64) { graphs::set_kernel_gap(ns); }
+    /// See [`graphs::set_overlap`].
+    fn sim_set_graph_overlap(ns: u64) { graphs::set_overlap(ns); }
+    /// See [`graphs::set_instantiation_cost`].
+    fn sim_set_graph_instantiation(ns: u64) { graphs::set_instantiation_cost(ns); }
+    /// See [`graphs::set_node_bytes`].
+    fn sim_set_graph_node_bytes(bytes: u64) {
+        graphs::set_node_bytes(usize::try_from(bytes).unwrap_or(usize::MAX));
+    }
+    /// See [`graphs::mistakes`].
+    fn sim_graph_mistakes(out: Out<'_, graphs::Mistakes>) {
+        if let Some(out) = out {
+            out.write(graphs::mistakes());
+        }
+    }
     /// See [`control::tell_elapsed`].
     fn sim_tell_elapsed(ms: f32, skip_first: u64, count: u64) {
         control::tell_elapsed(ms, skip_first, count);

@@ -21,6 +21,8 @@ pub(crate) struct Event {
     pub(crate) context: u64,
     pub(crate) is_timed: bool,
     pub(crate) state: State,
+    /// Last recorded by a graph's node, and no time was read since.
+    pub(crate) is_unread_mark: bool,
 }
 
 impl World {
@@ -54,7 +56,15 @@ impl World {
         }
         let now = self.clock.now();
         if from > now || to > now {
+            if (first.is_unread_mark && from > now) || (last.is_unread_mark && to > now) {
+                self.watch.counts.reads_in_flight += 1;
+            }
             return Err(Status::ERROR_NOT_READY);
+        }
+        for event in [start, end] {
+            if let Some(read) = self.events.get_mut(event) {
+                read.is_unread_mark = false;
+            }
         }
         Ok(elapsed_ms(from, to, self.config.quantum_ns))
     }

@@ -14,8 +14,9 @@ pub(crate) struct Table<T> {
     free: Vec<usize>,
 }
 
-/// Distance between two handles of one kind.
-const STRIDE: u64 = 0x80;
+/// Distance between two handles of one kind, a power of two; all bases are
+/// multiples of it.
+pub(crate) const STRIDE: u64 = 0x80;
 
 impl<T> Table<T> {
     /// An empty table whose handles start at `base`. Bases of two kinds are far

@@ -84,9 +84,11 @@ mod config;
 pub mod control;
 mod control_abi;
 mod event;
+mod exec;
 mod faults;
 mod graph;
 mod handles;
+mod kernel;
 mod log;
 mod memory;
 mod module;
@@ -97,6 +99,8 @@ mod symbols;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod user_object;
+mod watch;
 mod world;
 
 use std::ffi::c_void;

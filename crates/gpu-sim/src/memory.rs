@@ -40,6 +40,8 @@ pub(crate) struct Memory {
     host: BTreeMap<usize, Layout>,
     next: u64,
     used: usize,
+    /// Of what is used: by executable graphs.
+    reserved: usize,
 }
 
 impl Memory {
@@ -49,6 +51,7 @@ impl Memory {
             host: BTreeMap::new(),
             next: FIRST_ADDRESS,
             used: 0,
+            reserved: 0,
         }
     }
 
@@ -99,7 +102,24 @@ impl Memory {
 
     pub(crate) fn free_context(&mut self, context: u64) {
         self.blocks.retain(|_, block| block.context != context);
-        self.used = self.blocks.values().map(|block| block.bytes.len()).sum();
+        let blocks: usize = self.blocks.values().map(|block| block.bytes.len()).sum();
+        self.used = blocks + self.reserved;
+    }
+
+    /// Takes memory that has no address: 2 where there is too little.
+    pub(crate) const fn reserve(&mut self, bytes: usize) -> Outcome {
+        if bytes > self.free_bytes() {
+            return Err(Status::ERROR_OUT_OF_MEMORY);
+        }
+        self.used += bytes;
+        self.reserved += bytes;
+        Ok(())
+    }
+
+    /// Gives back what [`Memory::reserve`] took.
+    pub(crate) const fn give_back(&mut self, bytes: usize) {
+        self.used = self.used.saturating_sub(bytes);
+        self.reserved = self.reserved.saturating_sub(bytes);
     }
 
     /// Allocates zeroed, page-aligned host memory.

@@ -16,8 +16,9 @@ use crate::capture::Capture;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::event::Event;
+use crate::exec::Exec;
 use crate::faults::Faults;
-use crate::graph::{Exec, Graph};
+use crate::graph::Graph;
 use crate::handles::Table;
 use crate::log::Log;
 use crate::memory::Memory;
@@ -25,6 +26,8 @@ use crate::module::{Function, Module};
 use crate::stream::Stream;
 use crate::symbols::Symbol;
 use crate::thread::Thread;
+use crate::user_object::{Callback, UserObject};
+use crate::watch::{self, Watch};
 
 /// What every simulated call comes to.
 pub(crate) type Outcome = Result<(), Status>;
@@ -66,6 +69,7 @@ pub(crate) struct Ids {
     pub(crate) context: u64,
     pub(crate) stream: u64,
     pub(crate) capture: u64,
+    pub(crate) graph: u64,
 }
 
 #[derive(Debug)]
@@ -86,6 +90,10 @@ pub(crate) struct World {
     pub(crate) functions: Table<Function>,
     pub(crate) graphs: Table<Graph>,
     pub(crate) execs: Table<Exec>,
+    pub(crate) objects: Table<UserObject>,
+    /// Calls to the host that the current call still has to make, without the lock.
+    pub(crate) callbacks: Vec<Callback>,
+    pub(crate) watch: Watch,
     pub(crate) captures: Vec<Capture>,
     pub(crate) memory: Memory,
     pub(crate) stale_uses: u64,
@@ -126,6 +134,7 @@ impl World {
                 context: 0,
                 stream: 0,
                 capture: 0,
+                graph: 0,
             },
             init: Init::NotYet,
             config: Config::new(),
@@ -139,6 +148,9 @@ impl World {
             functions: Table::new(0x5604_f000_0000),
             graphs: Table::new(0x5605_6000_0000),
             execs: Table::new(0x5606_7000_0000),
+            objects: Table::new(0x5607_b000_0000),
+            callbacks: Vec::new(),
+            watch: Watch::new(),
             captures: Vec::new(),
             memory: Memory::new(),
             stale_uses: 0,
@@ -158,6 +170,7 @@ impl World {
         };
         *self = fresh;
         set_init_pid(false);
+        watch::forget_shared_uses();
     }
 
     /// 3 unless `cuInit` succeeded.
@@ -322,7 +335,7 @@ impl World {
             .collect();
         self.captures.retain(|capture| capture.context != context);
         for graph in doomed {
-            self.graphs.remove(graph);
+            self.remove_graph(graph);
         }
         self.memory.free_context(context);
         self.contexts.remove(context);

@@ -3,7 +3,7 @@
 //! each of its entries.
 
 use crate::{Shared, Tracked};
-use metrale_telemetry::kernel::{Anchor, Entered, FOLLOWED_STEPS, Standing, StepTable};
+use metrale_telemetry::runtime::{Anchor, Entered, FOLLOWED_STEPS, Standing, StepTable};
 use std::sync::Arc;
 
 /// The step after that of `track` that falls on the same entry.
@@ -48,11 +48,17 @@ impl Steps {
         }
     }
 
+    /// The number of the step on `track`.
+    #[must_use]
+    pub fn number(track: u32) -> u64 {
+        100 + u64::from(track)
+    }
+
     /// Counts a span of the step on `track`, and records the anchor if it is the
     /// first.
     #[must_use]
     pub fn enter(&self, track: u32) -> Found {
-        let entered = self.table.enter(track, number(track), true);
+        let entered = self.table.enter(track, Self::number(track), true);
         self.moment.set(1);
         match entered {
             Entered::First(taking) => {
@@ -109,7 +115,7 @@ impl Steps {
             return None;
         }
         let standing = self.table.standing(entry, track)?;
-        let expected = number(standing.track);
+        let expected = Self::number(standing.track);
         assert_eq!(standing.number, expected, "the number of another step");
         (standing.track == track).then_some(standing)
     }
@@ -139,9 +145,4 @@ impl Default for Steps {
     fn default() -> Self {
         Self::new()
     }
-}
-
-/// The number of the step on `track`.
-fn number(track: u32) -> u64 {
-    100 + u64::from(track)
 }

@@ -67,25 +67,25 @@ impl Tally {
     pub fn take(&self, span: Harvested) {
         match span {
             Harvested::Landed(span) => self.land(span),
-            Harvested::Failed(tag) => self.lose(&self.failed, tag),
-            Harvested::Reclaimed(tag) => self.lose(&self.reclaimed, tag),
+            Harvested::Failed(lost) => self.lose(&self.failed, lost.tag),
+            Harvested::Reclaimed(lost) => self.lose(&self.reclaimed, lost.tag),
         }
     }
 
     /// Takes in an attempt that came to no span.
     pub fn not_begun(&self, why: NotBegun) {
         match why {
-            NotBegun::Refused => panic!("no model's stream refuses a span"),
             NotBegun::Dropped => &self.dropped,
             NotBegun::Failed => &self.failed,
+            why => panic!("no model's stream answers: {why}"),
         }
         .fetch_add(1, Ordering::Relaxed);
     }
 
     /// Takes in an end that was none.
     pub fn not_ended(&self, why: NotEnded) {
-        if let NotEnded::Failed(tag) = why {
-            self.lose(&self.failed, tag);
+        if let NotEnded::Failed(lost) = why {
+            self.lose(&self.failed, lost.tag);
         }
     }
 

@@ -16,7 +16,6 @@ use metrale_telemetry::Telemetry;
 use crate::plan::{Chain, Graph, Plan};
 use crate::play::PlayError;
 use crate::ptx;
-use crate::report::count;
 use crate::simulator::clock_ns;
 
 const ONE_THREAD: LaunchConfig = LaunchConfig {
@@ -92,10 +91,7 @@ impl Device {
         for (index, graph) in (0u32..).zip(&plan.graphs) {
             if device.streams.contains_key(&graph.stream()) {
                 let captured = device.capture(graph)?;
-                let kernels = count(graph.kernels() as u64);
-                let row = device
-                    .recorder
-                    .graph(&format!("graph of {kernels} kernels"));
+                let row = device.recorder.graph(&graph.name());
                 device.graphs.insert(index, (row, captured));
             }
         }

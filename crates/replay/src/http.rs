@@ -3,8 +3,11 @@
 //! `/snapshot.json`, `/healthz`.
 //!
 //! Invariants: a thread of its own, so that no request holds up the replay; a
-//! request changes nothing.
+//! request changes nothing; clients that are silent, however many, hold up
+//! nobody: each has some seconds for its request, and the oldest connection
+//! makes room for the newest.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -16,12 +19,27 @@ use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::serve::Listener;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
 use metrale_telemetry::Telemetry;
 use metrale_telemetry::export::MetraleCollector;
 use prometheus_client::encoding::{prometheus_protobuf, prometheus_text, text};
 use prometheus_client::registry::Registry;
 
 use crate::{health, tally};
+
+/// A client has so long for the head of a request.
+const HEAD_WITHIN: Duration = Duration::from_secs(5);
+/// Connections at once.
+const MAX_CONNECTIONS: usize = 64;
+/// What there is.
+const INDEX: &str = "\
+/metrics        for Prometheus: text, OpenMetrics or protobuf
+/snapshot.json  everything that was measured
+/healthz        200 and ok, or 503 and what is wrong
+";
 
 /// A port that is taken, on which nothing is served yet.
 #[derive(Debug)]
@@ -64,7 +82,9 @@ impl Server {
             let collector = others
                 .iter()
                 .fold(MetraleCollector::new(first), |all, other| all.and(other));
-            registry.register_collector(Box::new(collector));
+            collector
+                .register(&mut registry)
+                .map_err(io::Error::other)?;
         }
         let served = Served {
             registry,
@@ -72,6 +92,7 @@ impl Server {
             stuck_after,
         };
         let router = Router::new()
+            .route("/", get(INDEX))
             .route("/metrics", get(metrics))
             .route("/snapshot.json", get(snapshot))
             .route("/healthz", get(healthz))
@@ -85,10 +106,33 @@ impl Server {
             .spawn(move || {
                 runtime.block_on(async move {
                     let listener = tokio::net::TcpListener::from_std(self.0)?;
-                    axum::serve(listener, router).await
+                    answer(listener, router).await;
+                    io::Result::Ok(())
                 })
             })?;
         Ok(())
+    }
+}
+
+/// Answers for ever.
+async fn answer(mut listener: tokio::net::TcpListener, router: Router) {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WITHIN);
+    // The oldest first.
+    let mut open: VecDeque<tokio::task::AbortHandle> = VecDeque::new();
+    loop {
+        // axum's: it goes on after an error.
+        let (stream, _) = Listener::accept(&mut listener).await;
+        open.retain(|connection| !connection.is_finished());
+        if open.len() >= MAX_CONNECTIONS
+            && let Some(oldest) = open.pop_front()
+        {
+            oldest.abort();
+        }
+        let service = TowerToHyperService::new(router.clone());
+        let connection = http.serve_connection(TokioIo::new(stream), service);
+        open.push_back(tokio::spawn(connection).abort_handle());
     }
 }
 

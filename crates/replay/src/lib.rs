@@ -6,9 +6,11 @@
 //! makes one up; [`steps`] finds its steps; [`plan`] turns it into the list of
 //! host operations; [`model`] predicts what an in-order device makes of them;
 //! [`driver`] decides what runs them and [`play`] does, with kernels that
-//! [`ptx`] wrote; [`report`] shows the result, and [`http`] serves it.
+//! [`ptx`] wrote; [`check`] holds what was read against the timeline,
+//! [`report`] shows the result, and [`http`] serves it.
 #![deny(missing_docs)]
 
+pub mod check;
 mod device;
 pub mod driver;
 mod health;

@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     let options = match options::parse(std::env::args_os().skip(1).collect()) {
         Ok(options) => options,
         Err(NoOptions::Help(text)) => {
-            println!("{text}");
+            say(&format!("{text}\n"));
             return ExitCode::SUCCESS;
         }
         Err(NoOptions::Wrong(line)) => return fail(2, line),
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
         Ok(trace) => trace,
         Err(error) => return fail(2, format!("{}: {error}", read_from.unwrap_or_default())),
     };
-    let stamps = options.stamps.unwrap_or(Stamps::Ideal);
+    let stamps = options.stamps.unwrap_or(Stamps::Honest);
     let timing = match stamps {
         Stamps::Ideal => Timing::Ideal,
         Stamps::Honest => Timing::Honest,
@@ -79,7 +79,7 @@ fn main() -> ExitCode {
         Ok(report) => report,
         Err(error) => return fail(1, error),
     };
-    print!("{}", render(&report, WIDTH));
+    say(&render(&report, WIDTH));
     if let Some(Err(error)) = json.map(|path| write_json_atomically(&path, &report)) {
         return fail(2, error);
     }
@@ -98,10 +98,18 @@ fn serve(
 ) -> Result<(), Box<dyn std::error::Error>> {
     let address = server.address()?;
     server.start(playing.telemetry(), stuck_after)?;
-    println!("serving   http://{address}/metrics, /snapshot.json and /healthz");
-    std::io::stdout().flush()?;
+    say(&format!(
+        "serving   http://{address}/metrics, /snapshot.json and /healthz\n"
+    ));
     let until = serve_for.and_then(|time| Instant::now().checked_add(time));
     Ok(playing.repeat(until)?)
+}
+
+/// Writes to standard output. A reader that went away wants no more of it, as
+/// `head` does; JSON is written and pages are served all the same.
+fn say(text: &str) {
+    let mut out = std::io::stdout();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 fn fail(code: u8, line: impl std::fmt::Display) -> ExitCode {

@@ -22,13 +22,14 @@ mod flags {
         /// what the recorder makes of it.
         cmd metrale-replay {
             /// Replay this Kineto / Chrome JSON trace, plain, gzip or zstd;
-            /// `-` is standard input. Default: a built-in workload of 200 steps.
+            /// `-` is standard input. Default: a built-in workload.
             optional --trace file: PathBuf
             /// Time the kernels of one step in N. Default: 64.
             optional --every n: Every
-            /// `ideal`: a host that costs nothing launches each kernel at its
-            /// recorded start. `honest`: recorded launch times and a real
-            /// driver's costs. A GPU has its own times. Default: ideal.
+            /// `honest`: the host launches at recorded times, and driver calls
+            /// cost it what they do on a server. `ideal`: it launches each kernel
+            /// at its recorded start, at no cost, so that what is read can be
+            /// checked to the nanosecond. A GPU has its own times. Default: honest.
             optional --stamps kind: Stamps
             /// `auto` takes a GPU if there is one, else `sim`; `cuda` insists
             /// on one. Default: auto.

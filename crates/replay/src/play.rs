@@ -16,7 +16,7 @@ use crate::options::Stamps;
 use crate::pace::Pace;
 use crate::plan::Plan;
 use crate::report::Report;
-use crate::serve;
+use crate::serve::{self, Asked};
 use crate::simulator::Simulator;
 use crate::steps::Lane;
 
@@ -103,9 +103,9 @@ impl<'p> Playing<'p> {
     /// # Errors
     /// [`PlayError`] where the driver fails.
     pub fn once(&self) -> Result<Report, PlayError> {
-        let planned_ns = self.run(None)?;
+        let asked = self.run(None)?;
         let settings = self.settings.clone();
-        Ok(self.player.report(self.running, settings, planned_ns))
+        Ok(self.player.report(self.running, settings, asked))
     }
 
     /// Runs the plan over and over at its recorded pace, until the time is
@@ -120,12 +120,12 @@ impl<'p> Playing<'p> {
         Ok(())
     }
 
-    fn run(&self, pace: Option<Pace>) -> Result<u64, PlayError> {
+    fn run(&self, pace: Option<Pace>) -> Result<Asked, PlayError> {
         let simulator = self.running.simulator.as_ref();
         let start_ns = simulator.map_or(0, Simulator::now_ns);
-        let planned_ns = serve::run(&self.player, simulator, start_ns, pace)?;
+        let asked = serve::run(&self.player, simulator, start_ns, pace)?;
         self.player.finish()?;
-        Ok(planned_ns)
+        Ok(asked)
     }
 }
 
@@ -157,17 +157,15 @@ impl<'p> Player<'p> {
         let mut installed = Vec::new();
         let mut telemetry: Vec<&'static Telemetry> = Vec::new();
         for number in 0..devices {
-            // A recorder wants its telemetry for ever; a replay ends with the
-            // process.
-            let own: &'static Telemetry = Box::leak(Box::default());
+            let own = Telemetry::new().leak();
             own.configure(config)?;
             installed.push(device::install((number % there) as usize, own)?);
             telemetry.push(own);
         }
-        let calls_before = simulator.iter().flat_map(|it| it.calls()).collect();
+        let calls_before = simulator.iter().flat_map(|sim| sim.calls()).collect();
         let made = (0..)
             .zip(installed)
-            .map(|(number, it)| Device::new(plan, number, it))
+            .map(|(number, installed)| Device::new(plan, number, installed))
             .collect::<Result<_, _>>()?;
         Ok(Self {
             plan,
@@ -179,12 +177,7 @@ impl<'p> Player<'p> {
 
     /// The device of a stream of the plan.
     pub(crate) fn device(&self, stream: u32) -> Result<&Device, PlayError> {
-        let device = self
-            .plan
-            .streams
-            .get(stream as usize)
-            .map(|stream| stream.device);
-        let device = device.and_then(|device| self.devices.get(device as usize));
+        let device = self.devices.get(self.plan.device(stream) as usize);
         device.ok_or(PlayError::Plan("a stream of no device"))
     }
 

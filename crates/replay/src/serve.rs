@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The serving loop: does what a plan says, with the guards that a server
-//! would use. Where steps overlap, as recorded ones may, another step begins
-//! inside a lane: its span is a token.
+//! would use.
+//!
+//! Invariant: guards go in the reverse order of their begins, as their ranges in
+//! a profiler must. Where steps overlap, as recorded ones may, the one that
+//! begins inside another has no guard, and a lane around whose marks another step
+//! begins or ends is a token.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 use std::slice::Iter;
 
@@ -13,7 +17,7 @@ use metrale_telemetry::Step;
 use metrale_telemetry::kernel::SpanToken;
 
 use crate::pace::Pace;
-use crate::plan::{LaneSpan, Op, Plan, What};
+use crate::plan::{LaneSpan, Launched, Op, Plan, What};
 use crate::play::{PlayError, Player, number};
 use crate::progress::Progress;
 use crate::simulator::Simulator;
@@ -23,15 +27,23 @@ const HARVEST_EVERY: usize = 1_000;
 /// Lanes open at once that are guards; a guard is a frame of the stack.
 const MAX_DEPTH: usize = 8;
 
+/// What a run asked to be timed.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    /// Launches of armed steps, by device.
+    pub(crate) launches: BTreeMap<(u32, Launched), u64>,
+    /// How long the kernels with a span ran by the plan, nanoseconds.
+    pub(crate) planned_ns: u64,
+}
+
 /// Performs the player's plan; on a simulator at its times from `start_ns` on,
-/// and in real time at `pace`, if there is one. Returns how long the kernels with
-/// a span ran by the plan, nanoseconds.
+/// and in real time at `pace`, if there is one.
 pub(crate) fn run(
     player: &Player<'_>,
     simulator: Option<&Simulator>,
     start_ns: u64,
     pace: Option<Pace>,
-) -> Result<u64, PlayError> {
+) -> Result<Asked, PlayError> {
     let mut server = Server {
         player,
         simulator,
@@ -43,12 +55,12 @@ pub(crate) fn run(
         of: None,
         steps: Vec::new(),
         open: HashMap::new(),
-        planned_ns: 0,
+        asked: Asked::default(),
     };
     while let Some(what) = server.next() {
         server.perform(what)?;
     }
-    Ok(server.planned_ns)
+    Ok(server.asked)
 }
 
 /// The lane spans that begin and end within one step and around each other, on
@@ -64,12 +76,9 @@ fn guarded(plan: &Plan) -> HashSet<u32> {
                 open.clear();
             }
             What::LaneBegin { span } => {
-                let stream = plan
-                    .spans
-                    .get(span as usize)
-                    .map(|span| span.stream as usize);
-                let stream = stream.and_then(|stream| plan.streams.get(stream));
-                if in_step && open.len() < MAX_DEPTH && stream.is_some_and(|it| it.device == 0) {
+                let planned = plan.spans.get(span as usize);
+                let is_first = planned.is_some_and(|planned| plan.device(planned.stream) == 0);
+                if in_step && open.len() < MAX_DEPTH && is_first {
                     open.push(span);
                 }
             }
@@ -85,6 +94,23 @@ fn guarded(plan: &Plan) -> HashSet<u32> {
     guarded
 }
 
+/// An open step.
+#[derive(Clone)]
+enum OpenStep<'p> {
+    Guard(Rc<StepGuard<'p>>),
+    /// It began while another was open.
+    Number(Step),
+}
+
+impl OpenStep<'_> {
+    fn step(&self) -> Step {
+        match self {
+            Self::Guard(guard) => guard.step(),
+            Self::Number(step) => *step,
+        }
+    }
+}
+
 struct Server<'p> {
     player: &'p Player<'p>,
     simulator: Option<&'p Simulator>,
@@ -96,10 +122,10 @@ struct Server<'p> {
     /// The plan's step of the operation.
     of: Option<u32>,
     /// The open steps, the one begun last at the end.
-    steps: Vec<(Option<u32>, Rc<StepGuard<'p>>)>,
+    steps: Vec<(Option<u32>, OpenStep<'p>)>,
     /// Open lane spans that are tokens, by index into [`Plan::spans`].
     open: HashMap<u32, Option<SpanToken>>,
-    planned_ns: u64,
+    asked: Asked,
 }
 
 impl<'p> Server<'p> {
@@ -144,41 +170,44 @@ impl<'p> Server<'p> {
             .devices
             .first()
             .ok_or(PlayError::Plan("no device"))?;
-        self.steps.push((self.of, Rc::new(first.recorder.step())));
+        let step = if self.steps.is_empty() {
+            OpenStep::Guard(Rc::new(first.recorder.step()))
+        } else {
+            OpenStep::Number(first.recorder.telemetry().step_begin())
+        };
+        self.steps.push((self.of, step));
         Ok(())
     }
 
     /// Lets go of the operation's step.
     fn end_step(&mut self) {
         let of = self.of;
-        let ended = self.steps.extract_if(.., |(open, _)| *open == of);
-        for (_, guard) in ended {
-            // The guard ends the step on its own device only.
-            for device in self.player.devices.iter().skip(1) {
-                device.recorder.end_step(guard.step());
+        for (_, ended) in self.steps.extract_if(.., |(open, _)| *open == of) {
+            // A guard ends the step on its own device only.
+            for device in &self.player.devices {
+                device.recorder.end_step(ended.step());
             }
         }
     }
 
     /// The recorder's step of the operation; work outside every step belongs to
     /// the one begun last.
-    fn step(&self) -> Option<&Rc<StepGuard<'p>>> {
+    fn open_step(&self) -> Option<&OpenStep<'p>> {
         let own = self.steps.iter().find(|(of, _)| *of == self.of);
-        own.or(self.steps.last()).map(|(_, guard)| guard)
+        own.or(self.steps.last()).map(|(_, step)| step)
     }
 
-    /// The same as a value.
-    fn step_number(&self) -> Step {
-        self.step().map_or(Step::UNMEASURED, |guard| guard.step())
+    fn step(&self) -> Step {
+        self.open_step().map_or(Step::UNMEASURED, OpenStep::step)
     }
 
     /// A lane from its begin to its end, as a guard.
     fn lane(&mut self, span: u32) -> Result<(), PlayError> {
         let planned = self.span(span)?;
-        let step = self
-            .step()
-            .ok_or(PlayError::Plan("a lane outside every step"))?;
-        let (step, lane) = (Rc::clone(step), number(planned.lane));
+        let lane = number(planned.lane);
+        let Some(OpenStep::Guard(step)) = self.open_step().cloned() else {
+            return self.begin_lane(span);
+        };
         let device = self.player.device(planned.stream)?;
         let stream = device.stream(planned.stream)?;
         let guard = step.lane(lane, stream);
@@ -196,17 +225,17 @@ impl<'p> Server<'p> {
                         launch.cancel();
                         return Err(error.into());
                     }
-                    self.planned_ns += if launch.is_timed() { duration_ns } else { 0 };
+                    let is_timed = launch.is_timed();
+                    drop(launch);
+                    self.asked_for(on, Launched::Kernel(kernel));
+                    self.asked.planned_ns += if is_timed { duration_ns } else { 0 };
                 }
                 What::Graph { graph }
                     if self.graph_stream(graph)? == planned.stream && self.of == planned.step =>
                 {
-                    let (row, graph) = device.graph(graph)?;
-                    let launch = guard.launch_guard(*row);
-                    if let Err(error) = graph.launch() {
-                        launch.cancel();
-                        return Err(error.into());
-                    }
+                    let (row, captured) = device.graph(graph)?;
+                    guard.launch(*row, || captured.launch())?;
+                    self.asked_for(planned.stream, Launched::Graph(graph));
                 }
                 other => self.perform(other)?,
             }
@@ -227,14 +256,7 @@ impl<'p> Server<'p> {
             What::StepBegin { .. } => self.begin_step()?,
             What::StepEnd => self.end_step(),
             What::LaneBegin { span } if self.guarded.contains(&span) => self.lane(span)?,
-            What::LaneBegin { span } => {
-                let planned = self.span(span)?;
-                let device = self.player.device(planned.stream)?;
-                let stream = device.stream(planned.stream)?;
-                let lane = number(planned.lane);
-                let token = device.recorder.begin_lane(self.step_number(), lane, stream);
-                self.open.insert(span, token);
-            }
+            What::LaneBegin { span } => self.begin_lane(span)?,
             What::LaneEnd { span } => {
                 let on = self.span(span)?.stream;
                 if let Some(token) = self.open.remove(&span).flatten() {
@@ -247,7 +269,12 @@ impl<'p> Server<'p> {
                 stream,
                 duration_ns,
             } => {
-                self.kernel(kernel, stream, duration_ns)?;
+                let device = self.player.device(stream)?;
+                let (on, function) = (device.stream(stream)?, device.function(Some(kernel))?);
+                let launch = || device.launch(on, function, duration_ns);
+                if self.launch(stream, Launched::Kernel(kernel), function, launch)? {
+                    self.asked.planned_ns += duration_ns;
+                }
             }
             What::Copy {
                 stream,
@@ -263,10 +290,20 @@ impl<'p> Server<'p> {
             What::Graph { graph } => {
                 let on = self.graph_stream(graph)?;
                 let device = self.player.device(on)?;
-                let (row, graph) = device.graph(graph)?;
-                self.launch(on, *row, || graph.launch())?;
+                let (row, captured) = device.graph(graph)?;
+                self.launch(on, Launched::Graph(graph), *row, || captured.launch())?;
             }
         }
+        Ok(())
+    }
+
+    /// A lane from its begin on, as a token.
+    fn begin_lane(&mut self, span: u32) -> Result<(), PlayError> {
+        let planned = self.span(span)?;
+        let device = self.player.device(planned.stream)?;
+        let (lane, stream) = (number(planned.lane), device.stream(planned.stream)?);
+        let token = device.recorder.begin_lane(self.step(), lane, stream);
+        self.open.insert(span, token);
         Ok(())
     }
 
@@ -276,36 +313,34 @@ impl<'p> Server<'p> {
         Ok(planned.stream())
     }
 
-    fn kernel(&mut self, kernel: u32, on: u32, duration_ns: u64) -> Result<(), PlayError> {
-        let device = self.player.device(on)?;
-        let (stream, function) = (device.stream(on)?, device.function(Some(kernel))?);
-        let launch = || device.launch(stream, function, duration_ns);
-        if self.launch(on, function, launch)? {
-            self.planned_ns += duration_ns;
+    /// Notes a launch that an armed step asked to be timed.
+    fn asked_for(&mut self, on: u32, launched: Launched) {
+        if self.step().is_armed() {
+            let of = (self.player.plan.device(on), launched);
+            *self.asked.launches.entry(of).or_default() += 1;
         }
-        Ok(())
     }
 
     /// A launch between the two ends of a token; whether it is timed.
     fn launch<'f>(
-        &self,
+        &mut self,
         on: u32,
+        launched: Launched,
         kernel: impl Into<KernelRef<'f>>,
         launch: impl FnOnce() -> Result<(), DriverError>,
     ) -> Result<bool, PlayError> {
         let lane = number(self.player.plan.lane(self.of));
         let device = self.player.device(on)?;
         let stream = device.stream(on)?;
-        let token = device
-            .recorder
-            .begin_launch(self.step_number(), lane, kernel, stream);
-        let launched = launch();
-        match (token, &launched) {
+        let token = (device.recorder).begin_launch(self.step(), lane, kernel, stream);
+        let result = launch();
+        match (token, &result) {
             (Some(token), Ok(())) => device.recorder.end_launch(token, stream),
             (Some(token), Err(_)) => device.recorder.cancel_launch(token),
             (None, _) => {}
         }
-        launched?;
+        result?;
+        self.asked_for(on, launched);
         Ok(token.is_some())
     }
 }

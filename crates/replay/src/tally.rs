@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a replay came to, from the recorders' instruments.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use metrale_telemetry::kernel::LANES;
-use metrale_telemetry::snapshot::{LaneSnapshot, RowKind};
+use metrale_telemetry::snapshot::LaneSnapshot;
 use metrale_telemetry::{Snapshot, Telemetry};
 
+use crate::check::{self, Check};
 use crate::driver::Running;
-use crate::model;
 use crate::options::Stamps;
-use crate::plan::LaneSpan;
+use crate::plan::{Launched, RowKey};
 use crate::play::{Player, Settings, number};
-use crate::report::{self, Check, DeviceRow, GraphRow, KernelRow, LaneRow, Report, SCHEMA, Shown};
+use crate::report::{self, DeviceRow, GraphRow, KernelRow, LaneRow, Report, SCHEMA, Shown, excess};
+use crate::serve::Asked;
 use crate::simulator::Simulator;
 
 /// What all devices measured, as one.
@@ -40,17 +41,11 @@ fn device_row((device, snapshot): (u32, &Snapshot)) -> DeviceRow {
 }
 
 impl Player<'_> {
-    /// The report of a plan that is played; its timed kernels ran for
-    /// `planned_ns` by the plan.
-    pub(crate) fn report(&self, running: &Running, settings: Settings, planned_ns: u64) -> Report {
+    /// The report of a plan that was played once.
+    pub(crate) fn report(&self, running: &Running, settings: Settings, asked: Asked) -> Report {
         let devices: Vec<Snapshot> = (self.telemetry.iter())
             .map(|telemetry| telemetry.snapshot())
             .collect();
-        let kernels = self.kernel_rows(&devices);
-        let read_ns: u64 = (kernels.iter())
-            .filter(|row| row.kind == RowKind::Kernel.as_str())
-            .map(|row| row.total_ns)
-            .sum();
         let snapshot = merged(devices.iter().cloned());
         let (launches, in_graphs) = self.plan.graph_totals();
         let (driver, stamps) = match (&running.simulator, settings.stamps) {
@@ -58,20 +53,24 @@ impl Player<'_> {
             (Some(_), Stamps::Ideal) => (report::Driver::Simulated, report::Stamps::Ideal),
             (Some(_), Stamps::Honest) => (report::Driver::Simulated, report::Stamps::Honest),
         };
-        let mut report = Report {
+        let lanes = self.lane_rows(&devices);
+        let kernels = self.kernel_rows(&devices, asked.launches);
+        let check = (stamps == report::Stamps::Ideal).then(|| Check {
+            lanes: check::lanes(self.plan, &lanes),
+            kernels: (settings.every == 1).then(|| check::kernels(self.plan, &kernels)),
+        });
+        let (first, telemetry) = (self.devices.first(), self.telemetry.first());
+        Report {
             schema: SCHEMA,
             driver,
             driver_path: running.path.display().to_string(),
-            device: self
-                .devices
-                .first()
-                .map_or_else(String::new, |device| device.name.clone()),
+            device: first.map_or_else(String::new, |device| device.name.clone()),
             trace: settings.trace,
             every: settings.every,
             stamps,
-            steps: self.telemetry.first().map_or(0, |it| it.steps()),
-            armed_steps: self.telemetry.first().map_or(0, |it| it.armed_steps()),
-            lanes: self.lane_rows(&devices),
+            steps: telemetry.map_or(0, |telemetry| telemetry.steps()),
+            armed_steps: telemetry.map_or(0, |telemetry| telemetry.armed_steps()),
+            lanes,
             devices: (0..).zip(&devices).map(device_row).collect(),
             kernels,
             graphs: GraphRow {
@@ -79,24 +78,16 @@ impl Player<'_> {
                 kernels: in_graphs,
             },
             ledger: self.ledger_row(snapshot.table_full),
-            driver_calls: running
-                .simulator
-                .iter()
+            driver_calls: (running.simulator.iter())
                 .flat_map(|simulator| self.calls_since(simulator))
                 .collect(),
+            check,
+            notes: self.plan.notes.clone(),
             shown: Shown {
                 snapshot,
-                waiting_ns: (stamps != report::Stamps::Ideal)
-                    .then(|| read_ns.saturating_sub(planned_ns)),
-                check: None,
-                notes: self.plan.notes.clone(),
+                planned_ns: asked.planned_ns,
             },
-        };
-        if stamps == report::Stamps::Ideal {
-            report.shown.check = Some(self.check(&report));
         }
-        report.sort_kernels();
-        report
     }
 
     /// The driver's calls since the recorders were made.
@@ -109,7 +100,17 @@ impl Player<'_> {
         calls
     }
 
-    fn kernel_rows(&self, devices: &[Snapshot]) -> Vec<KernelRow> {
+    /// The rows of kernels and graphs, most time first, and by name where times
+    /// are equal.
+    fn kernel_rows(
+        &self,
+        devices: &[Snapshot],
+        asked: BTreeMap<(u32, Launched), u64>,
+    ) -> Vec<KernelRow> {
+        let mut asked: BTreeMap<RowKey, u64> = self.plan.by_row(asked);
+        let overruns = (self.plan.overruns.iter())
+            .map(|overrun| ((self.plan.device(overrun.stream), overrun.launched), 1));
+        let overruns: BTreeMap<RowKey, u64> = self.plan.by_row(overruns);
         let mut rows = Vec::new();
         for (device, snapshot) in (0..).zip(devices) {
             for kernel in &snapshot.kernels {
@@ -117,13 +118,37 @@ impl Player<'_> {
                     name: kernel.name.clone().unwrap_or_default(),
                     samples: kernel.samples,
                     total_ns: kernel.total_ns,
-                    kind: kernel.kind.as_str(),
+                    kind: kernel.kind,
                     device,
-                    in_graph: false,
                     busy_start_samples: kernel.figures.busy_start_samples,
+                    lanes: kernel.lanes.clone(),
+                    excess: excess(kernel, snapshot.floor.pair_ns),
+                    ..KernelRow::default()
                 });
             }
         }
+        for row in &mut rows {
+            let asked = asked.remove(&row.key()).unwrap_or(0);
+            row.missed = asked.saturating_sub(row.samples);
+        }
+        rows.extend(
+            asked
+                .into_iter()
+                .map(|((device, kind, name), missed)| KernelRow {
+                    name,
+                    missed,
+                    kind,
+                    device,
+                    ..KernelRow::default()
+                }),
+        );
+        for row in &mut rows {
+            row.overruns = overruns.get(&row.key()).copied().unwrap_or(0);
+        }
+        rows.sort_by(|a, b| {
+            let by_time = b.total_ns.cmp(&a.total_ns);
+            by_time.then_with(|| a.key().cmp(&b.key()))
+        });
         rows
     }
 
@@ -132,7 +157,7 @@ impl Player<'_> {
         for lane in 0..LANES.len() {
             for (device, snapshot) in (0..).zip(devices) {
                 let row = self.lane_row(lane, device, &snapshot.lanes[lane]);
-                if device == 0 || row.spans > 0 {
+                if device == 0 || row.spans + row.missed > 0 {
                     rows.push(row);
                 }
             }
@@ -141,71 +166,44 @@ impl Player<'_> {
     }
 
     fn lane_row(&self, lane: usize, device: u32, measured: &LaneSnapshot) -> LaneRow {
-        let is_here = |span: &&LaneSpan| {
-            let stream = self.plan.streams.get(span.stream as usize);
-            number(span.lane) == lane && stream.is_some_and(|stream| stream.device == device)
-        };
-        let planned = self.plan.spans.iter().filter(is_here);
-        let spans = &measured.gpu;
-        let figures = measured.figures.unwrap_or_default();
-        LaneRow {
+        let mut row = LaneRow {
             lane: measured.lane.clone(),
-            spans: spans.count(),
-            total_ns: spans.sum_ns(),
-            p50_ns: spans.quantile(0.5).unwrap_or(0),
-            p99_ns: spans.quantile(0.99).unwrap_or(0),
-            gap_ns: measured.gap.sum_ns(),
-            overlap_ns: planned.map(|span| span.overlap_ns).sum(),
             device,
-            armed_ns: figures.time_ns,
-            busy_ns: figures.busy_ns,
-            idle_ns: figures.idle_ns(),
-            lead_ns: figures.lead_ns,
-            waited_ns: figures.waited_ns,
-            tail_ns: figures.tail_ns,
-            overlap_busy_ns: figures.overlap_ns,
-            incomplete_steps: measured.incomplete.steps,
-            incomplete_ns: measured.incomplete.ns,
-            outside_ns: figures.outside_ns,
-        }
-    }
-
-    /// What was read against what an in-order device makes of the plan.
-    fn check(&self, report: &Report) -> Check {
-        let outcome = model::run(self.plan);
-        let mut lanes = [0u64; LANES.len()];
-        for (span, ns) in self.plan.spans.iter().zip(&outcome.spans) {
-            lanes[number(span.lane)] += ns;
-        }
-        let read = |lane: &str| -> u64 {
-            let rows = report.lanes.iter().filter(|row| row.lane == lane);
-            rows.map(|row| row.total_ns).sum()
+            ..LaneRow::default()
         };
-        let lane_off = (LANES.iter().zip(lanes)).map(|(lane, ns)| read(lane).abs_diff(ns));
-        let kernels_off_ns = (report.every == 1).then(|| {
-            let mut read: HashMap<&str, u64> = HashMap::new();
-            let is_kernel = |row: &&KernelRow| row.kind == RowKind::Kernel.as_str();
-            for row in report.kernels.iter().filter(is_kernel) {
-                *read.entry(&row.name).or_default() += row.total_ns;
+        let is_here = |of, stream| number(of) == lane && self.plan.device(stream) == device;
+        for span in &self.plan.spans {
+            if is_here(span.lane, span.stream) {
+                row.missed += 1;
+                row.overlap_ns += span.overlap_ns;
+                row.overlap_lanes_ns += span.overlap_lanes_ns;
             }
-            let off = |(name, sum): (&String, &model::KernelSum)| {
-                read.get(name.as_str())
-                    .copied()
-                    .unwrap_or(0)
-                    .abs_diff(sum.total_ns)
-            };
-            self.plan
-                .kernels
-                .iter()
-                .zip(&outcome.kernels)
-                .map(off)
-                .sum()
-        });
-        Check {
-            lanes_ns: lanes.iter().sum(),
-            lanes_off_ns: lane_off.sum(),
-            kernels_off_ns,
         }
+        let overruns = self.plan.overruns.iter();
+        let here = overruns.filter(|overrun| is_here(overrun.lane, overrun.stream));
+        row.overruns = here.count() as u64;
+
+        let spans = &measured.gpu;
+        row.spans = spans.count();
+        row.missed = row.missed.saturating_sub(row.spans);
+        row.total_ns = spans.sum_ns();
+        row.p50_ns = spans.quantile(0.5).unwrap_or(0);
+        row.p99_ns = spans.quantile(0.99).unwrap_or(0);
+        row.gaps = measured.gap.count();
+        row.gap_ns = measured.gap.sum_ns();
+        row.gap_p50_ns = measured.gap.quantile(0.5).unwrap_or(0);
+        let figures = measured.figures.unwrap_or_default();
+        row.armed_ns = figures.time_ns;
+        row.busy_ns = figures.busy_ns;
+        row.idle_ns = figures.idle_ns();
+        row.lead_ns = figures.lead_ns;
+        row.waited_ns = figures.waited_ns;
+        row.tail_ns = figures.tail_ns;
+        row.overlap_busy_ns = figures.overlap_ns;
+        row.outside_ns = figures.outside_ns;
+        row.incomplete_steps = measured.incomplete.steps;
+        row.incomplete_ns = measured.incomplete.ns;
+        row
     }
 
     fn ledger_row(&self, table_full: u64) -> report::Ledger {

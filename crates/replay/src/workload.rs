@@ -27,8 +27,9 @@ pub struct Workload {
     pub graphs: (u64, u64),
 }
 
-/// Steps of the built-in workload: three blocks of 64, and a rest.
-pub const STEPS: usize = 200;
+/// Steps of the built-in workload: of each lane 30 and more are armed by one in
+/// 64, so that errors can be told.
+pub const STEPS: usize = 8_192;
 
 const LAYERS: usize = 28;
 /// Kernels of one layer: name, and nanoseconds in a decode step of batch 32.
@@ -152,7 +153,7 @@ pub fn generate(steps: usize, seed: u64) -> Workload {
     server.process = process;
     let (mut running, mut waiting) = (24u64, 2u64);
     for _ in 0..steps {
-        // A request comes every fifteen steps; they go faster than they came.
+        // A request comes every four steps; the more there are, the sooner one goes.
         if waiting > 0 {
             server.admit(waiting);
             server.step(Lane::Prefill, running, waiting);
@@ -161,8 +162,8 @@ pub fn generate(steps: usize, seed: u64) -> Workload {
         } else {
             server.step(Lane::Decode, running, 0);
         }
-        waiting += u64::from(server.next(15) == 0);
-        running -= u64::from(running > 8 && server.next(9) == 0);
+        waiting += u64::from(server.next(4) == 0);
+        running -= u64::from(running > 8 && server.next(96) < running);
     }
     server.out.trace.events = (server.out.trace.work.len() + server.out.trace.calls.len()) as u64;
     server.out.trace.rebase();
@@ -265,6 +266,8 @@ impl Server {
                 self.kernel(name, ns);
             }
         }
+        // The batch is put together while the GPU is done with them.
+        self.host_ns = self.host_ns.max(self.free_ns[COMPUTE]) + 40_000;
     }
 
     fn step(&mut self, lane: Lane, running: u64, prompts: u64) {

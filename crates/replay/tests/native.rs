@@ -3,9 +3,8 @@
 //! histogram, bucket by bucket: it finds its buckets from seconds in floating
 //! point, and shares no code with ours.
 
-use metrale_telemetry::instrument::{
-    BUCKETS, NanosHistogram, NativeBuckets, ZERO_THRESHOLD, bucket_upper_ns,
-};
+use metrale_telemetry::instrument::{NanosHistogram, NativeBuckets, ZERO_THRESHOLD};
+use metrale_telemetry::runtime::{BUCKETS, bucket_upper_ns};
 use prometheus_client::encoding::prometheus_protobuf;
 use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model as model;
 use prometheus_client::metrics::histogram::{Histogram, NativeHistogramConfig};
@@ -55,14 +54,9 @@ fn both(schema: i8, values: impl Iterator<Item = u64>) -> (NativeBuckets, Native
 
 #[test]
 fn a_million_values_fall_into_the_same_buckets() {
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    let values = std::iter::repeat_with(|| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        // Every octave up to 2^36 ns, 69 s.
-        (state >> 28) >> ((state & 0xff) % 36)
-    });
+    let mut random = fastrand::Rng::with_seed(0);
+    // Every octave up to 2^36 ns, 69 s.
+    let values = std::iter::repeat_with(|| random.u64(..1 << 36) >> random.u32(0..36));
     let (ours, theirs) = both(3, values.take(1_000_000));
     assert!(ours.buckets.len() > 200, "{}", ours.buckets.len());
     assert_eq!(ours, theirs);

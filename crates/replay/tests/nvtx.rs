@@ -8,8 +8,11 @@ mod common;
 use std::collections::BTreeMap;
 use std::process::Command;
 
-#[test]
-fn the_demo_shows_its_lanes_in_their_steps() {
+use common::record::{document, overlapping_steps};
+
+/// How often each path of ranges was pushed and popped, and how many armed steps
+/// there were; `None` where no listener can be had.
+fn ranges(arguments: &[&str]) -> Option<(Vec<(String, usize)>, usize)> {
     common::needs_simulator();
     let Some(listener) = std::env::var_os("METRALE_NVTX_LISTENER") else {
         assert!(
@@ -17,12 +20,13 @@ fn the_demo_shows_its_lanes_in_their_steps() {
             "run `cargo xtask test`"
         );
         println!("skipped: METRALE_NVTX_LISTENER is not set; `cargo xtask test` sets it");
-        return;
+        return None;
     };
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("ranges");
     let output = Command::new(env!("CARGO_BIN_EXE_metrale-replay"))
         .args(["--driver", "sim"])
+        .args(arguments)
         .env("NVTX_INJECTION64_PATH", listener)
         .env("METRALE_NVTX_LOG", &log)
         .output()
@@ -52,15 +56,39 @@ fn the_demo_shows_its_lanes_in_their_steps() {
         }
     }
     assert!(open.is_empty());
-    let ranges: Vec<(&str, usize)> = ranges.iter().map(|(path, n)| (path.as_str(), *n)).collect();
-    assert_eq!(
-        ranges,
-        [
-            ("step", 200),
-            ("step/admit", 30),
-            ("step/decode", 185),
-            ("step/prefill", 15)
-        ]
-    );
-    assert_eq!(armed, 3, "armed steps can be told apart");
+    Some((ranges.into_iter().collect(), armed))
+}
+
+fn counted(expected: &[(&str, usize)]) -> Vec<(String, usize)> {
+    let own = |(path, n): &(&str, usize)| ((*path).to_owned(), *n);
+    expected.iter().map(own).collect()
+}
+
+#[test]
+fn the_demo_shows_its_lanes_in_their_steps() {
+    let Some((ranges, armed)) = ranges(&[]) else {
+        return;
+    };
+    let expected = [
+        ("step", 8_192),
+        ("step/admit", 4_144),
+        ("step/decode", 6_120),
+        ("step/prefill", 2_072),
+    ];
+    assert_eq!(ranges, counted(&expected));
+    assert_eq!(armed, 128, "armed steps can be told apart");
+}
+
+/// Ranges of a thread nest: a step that ends inside the next one has a range, and
+/// the next one has none.
+#[test]
+fn ranges_of_overlapping_steps_do_not_cross() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("trace.json");
+    std::fs::write(&path, document(&overlapping_steps())).expect("written");
+    let path = path.to_str().expect("UTF-8");
+    let Some((ranges, _)) = ranges(&["--stamps", "ideal", "--trace", path]) else {
+        return;
+    };
+    assert_eq!(ranges, counted(&[("step", 1), ("step/prefill", 1)]));
 }

@@ -51,10 +51,11 @@ fn a_recorded_timeline() {
     needs_simulator();
     let Some(folder) = folder() else { return };
     let trace = folder.join("vllm-prefill-decode-piecewise.json.gz");
-    let command = "cargo xtask demo --every 1 --trace vllm-prefill-decode-piecewise.json.gz";
+    let command = "cargo xtask demo --every 1 --stamps ideal --trace \
+                   vllm-prefill-decode-piecewise.json.gz";
     let trace = trace.to_str().expect("UTF-8");
     assert_eq!(
         shown("docs/replay.md", command),
-        printed(&["--every", "1", "--trace", trace])
+        printed(&["--every", "1", "--stamps", "ideal", "--trace", trace])
     );
 }

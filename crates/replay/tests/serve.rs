@@ -5,10 +5,12 @@ mod common;
 #[path = "prometheus/http.rs"]
 mod http;
 
+use metrale_replay::workload;
 use metrale_telemetry::Snapshot;
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::net::TcpListener;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::Duration;
 
 fn command(address: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_metrale-replay"));
@@ -60,7 +62,10 @@ fn it_answers_while_it_repeats_and_ends_in_time() {
         snapshot.steps
     };
     let before = steps();
-    assert!(before >= 200, "the replay came first: {before}");
+    assert!(
+        before >= workload::STEPS as u64,
+        "the replay came first: {before}"
+    );
     assert_eq!(http::get(port, "/healthz", "*/*"), b"ok\n");
     assert_eq!(
         content_type(port, "*/*"),
@@ -73,7 +78,15 @@ fn it_answers_while_it_repeats_and_ends_in_time() {
     );
     let protobuf = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
     assert!(content_type(port, protobuf).starts_with("application/vnd.google.protobuf; proto="));
-    assert!(http::try_get(port, "/", "*/*").is_none(), "no such page");
+    assert!(http::try_get(port, "/nothing", "*/*").is_none());
+    let index = String::from_utf8(http::get(port, "/", "*/*")).expect("text");
+    let pages: Vec<&str> = (index.lines())
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(pages, ["/metrics", "/snapshot.json", "/healthz"]);
+    for page in pages {
+        http::get(port, page, "*/*");
+    }
     let page = http::get(port, "/metrics", open);
     assert!(page.ends_with(b"# EOF\n"));
     while steps() == before {
@@ -83,6 +96,33 @@ fn it_answers_while_it_repeats_and_ends_in_time() {
     out.read_to_string(&mut rest).expect("text");
     assert_eq!(rest, "");
     assert!(child.wait().expect("ended").success());
+}
+
+/// More clients than the process has descriptors for, none of which says
+/// anything; one that begins a request and does not end it.
+#[test]
+fn silent_clients_hold_up_nobody() {
+    common::needs_simulator();
+    let mut shell = Command::new("sh");
+    let program = env!("CARGO_BIN_EXE_metrale-replay");
+    shell.args(["-c", "ulimit -n 128 && exec \"$@\"", "sh", program]);
+    shell.args(["--driver", "sim", "--serve", "127.0.0.1:0", "--for", "60"]);
+    let (mut child, port, _out) = start(shell);
+    let connect = || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("connected");
+    let silent: Vec<TcpStream> = (0..300).map(|_| connect()).collect();
+    let page = http::get(port, "/metrics", "*/*");
+    assert!(!page.is_empty());
+    drop(silent);
+
+    // The server hangs up on it.
+    let mut slow = connect();
+    slow.set_read_timeout(Some(Duration::from_secs(50)))
+        .expect("set");
+    slow.write_all(b"GET /metrics HTTP/1.1\r\nHost:")
+        .expect("written");
+    slow.read_to_end(&mut Vec::new()).expect("an end");
+    child.kill().expect("it still serves");
+    child.wait().expect("ended");
 }
 
 /// A kernel of a minute, in a lane: both are told, with their stream. The step

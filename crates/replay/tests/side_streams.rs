@@ -4,15 +4,10 @@
 
 mod common;
 
-use std::process::Command;
-
-use common::needs_simulator;
-use common::record::{document, kernel, launch, read, step};
+use common::program::{fact, replay_events, rows};
+use common::record::{DECODE, PREFILL, kernel, launch, overlapping_steps, read, step};
 use metrale_replay::plan::{self, Plan, Timing, What};
 use metrale_replay::steps::{Lane, Patterns};
-
-const PREFILL: &str = "execute_8_context_1(8)_generation_0(0)";
-const DECODE: &str = "execute_1_context_0(0)_generation_1(1)";
 
 /// The host runs ahead: the decode step's side stream starts inside the prefill
 /// step's time on the GPU, and 40 µs ahead of its own lane stream.
@@ -30,22 +25,6 @@ fn ahead() -> Vec<String> {
         kernel("prefill", 7, 3, 200, 50),
         kernel("side", 20, 4, 210, 30),
         kernel("decode", 7, 5, 250, 60),
-    ]
-}
-
-/// A step whose side stream outlives its lane stream, into the next step.
-fn behind() -> Vec<String> {
-    vec![
-        step(PREFILL, 10, 20),
-        launch(1, 12),
-        launch(2, 14),
-        step(DECODE, 40, 20),
-        launch(3, 42),
-        launch(4, 44),
-        kernel("prefill", 7, 1, 100, 100),
-        kernel("decode", 7, 3, 200, 20),
-        kernel("side", 20, 2, 210, 5),
-        kernel("decode", 7, 4, 220, 40),
     ]
 }
 
@@ -83,7 +62,11 @@ fn a_side_stream_ahead_of_its_lane() {
 /// each of its launches and marks.
 #[test]
 fn a_step_is_open_until_its_last_launch() {
-    let plan = plan::build(&read(&behind()), &Patterns::default(), Timing::Ideal);
+    let plan = plan::build(
+        &read(&overlapping_steps()),
+        &Patterns::default(),
+        Timing::Ideal,
+    );
     let script: Vec<(&str, Option<u32>)> = (plan.ops.iter())
         .map(|op| {
             let word = match op.what {
@@ -116,54 +99,35 @@ fn a_step_is_open_until_its_last_launch() {
     );
 }
 
-/// The page's rows: kernel, lane and total, and the busy share.
-fn page(events: &[String]) -> (Vec<[String; 3]>, f64) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("trace.json");
-    std::fs::write(&path, document(events)).expect("written");
-    let output = Command::new(env!("CARGO_BIN_EXE_metrale-replay"))
-        .args(["--driver", "sim", "--every", "1", "--trace"])
-        .arg(&path)
-        .output()
-        .expect("run");
-    let text = String::from_utf8(output.stdout).expect("UTF-8");
-    assert!(output.status.success(), "{text}");
-    let table = text.split("\n\n").nth(2).expect("a table of kernels");
-    let mut rows: Vec<[String; 3]> = (table.lines().skip(1))
-        .map(|line| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            [words[0], words[1], words[4]].map(str::to_owned)
-        })
-        .collect();
-    rows.sort();
-    let shown = text.split("\nbusy ").nth(1).expect("a share");
-    let shown = shown.split_whitespace().next().expect("a share");
-    (rows, shown.parse().expect("a number"))
+/// Kernel, lane and total of the page's rows, by name.
+fn told(page: &str) -> Vec<[&str; 3]> {
+    let rows = rows(page);
+    let mut told: Vec<_> = rows.iter().map(|row| [row[0], row[1], row[4]]).collect();
+    told.sort_unstable();
+    told
 }
 
 #[test]
 fn the_page_has_every_launch_in_its_lane() {
-    needs_simulator();
-    let row = |name: &str, lane: &str, total: &str| [name, lane, total].map(str::to_owned);
-    let (rows, busy) = page(&ahead());
+    let page = |events: &[String]| replay_events(events, &["--every", "1", "--stamps", "ideal"]).1;
+    let ahead = page(&ahead());
     assert_eq!(
-        rows,
+        told(&ahead),
         [
-            row("claim", "admit", "10.00"),
-            row("decode", "decode", "60.00"),
-            row("prefill", "prefill", "150.0"),
-            row("side", "decode", "30.00"),
+            ["claim", "admit", "10.00"],
+            ["decode", "decode", "60.00"],
+            ["prefill", "prefill", "150.0"],
+            ["side", "decode", "30.00"],
         ]
     );
     // Work of a side stream outside its lane's time makes no lane busier.
-    assert!((busy - 100.0).abs() <= 0.05, "{busy}");
-    let (rows, _) = page(&behind());
+    assert!(fact(&ahead, "busy").starts_with("100.0 %"), "{ahead}");
     assert_eq!(
-        rows,
+        told(&page(&overlapping_steps())),
         [
-            row("decode", "decode", "60.00"),
-            row("prefill", "prefill", "100.0"),
-            row("side", "prefill", "5.00"),
+            ["decode", "decode", "60.00"],
+            ["prefill", "prefill", "100.0"],
+            ["side", "prefill", "5.00"],
         ]
     );
 }

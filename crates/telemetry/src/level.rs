@@ -6,6 +6,15 @@ use std::fmt;
 use std::str::FromStr;
 
 /// How much is measured; each level includes the one before it.
+///
+/// ```
+/// use metrale_telemetry::{Level, global};
+///
+/// // From a flag or a variable of the server's.
+/// global().set_level("basic".parse()?);
+/// assert!(global().level() < Level::Kernel);
+/// # Ok::<(), metrale_telemetry::UnknownLevel>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -50,6 +59,13 @@ impl fmt::Display for Level {
 }
 
 /// The given word is no level.
+///
+/// ```
+/// use metrale_telemetry::Level;
+///
+/// let error = "full".parse::<Level>().unwrap_err();
+/// assert_eq!(error.to_string(), r#""full" is not a level; use off, basic or kernel"#);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{found:?} is not a level; use off, basic or kernel")]
 pub struct UnknownLevel {

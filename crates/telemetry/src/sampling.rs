@@ -12,8 +12,16 @@
 use serde::{Deserialize, Serialize};
 
 /// How what is timed in each block of N is chosen.
+///
+/// ```
+/// use metrale_telemetry::Sampling;
+///
+/// let armed = (0..6400).filter(|&step| Sampling::Hashed.arms(step, 64, 0));
+/// assert_eq!(armed.count(), 100);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Sampling {
     /// One step of each block of N consecutive steps, by a hash of seed and
     /// block.

@@ -6,6 +6,17 @@ use std::fmt;
 
 /// A serving step, as [`Telemetry::step_begin`](crate::Telemetry::step_begin) numbered it. Two words, so that
 /// guards that are not measured cost little.
+///
+/// ```
+/// use metrale_telemetry::{Telemetry, TelemetryConfig};
+///
+/// let telemetry = Telemetry::new();
+/// telemetry.configure(TelemetryConfig { every: 1, ..TelemetryConfig::DEFAULT })?;
+/// let step = telemetry.step_begin();
+/// assert!(step.is_armed());
+/// assert_eq!(step.number(), Some(0));
+/// # Ok::<(), metrale_telemetry::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     /// [`NO_NUMBER`]: it has none.
@@ -32,13 +43,6 @@ impl Step {
         Self { number, rest: 0 }
     }
 
-    /// An armed step that the caller numbers; tracks grow by one from armed step
-    /// to armed step.
-    #[must_use]
-    pub const fn armed(number: u64, track: u32) -> Self {
-        Self::followed(number, true, track)
-    }
-
     pub(crate) const fn followed(number: u64, is_armed: bool, track: u32) -> Self {
         Self {
             number,
@@ -63,9 +67,20 @@ impl Step {
     pub const fn is_armed(self) -> bool {
         self.rest & ARMED != 0
     }
+}
+
+/// For [`runtime`](crate::runtime).
+#[doc(hidden)]
+impl Step {
+    /// An armed step that the caller numbers; tracks grow by one from armed step
+    /// to armed step.
+    #[must_use]
+    pub const fn armed(number: u64, track: u32) -> Self {
+        Self::followed(number, true, track)
+    }
 
     /// Its track, where its spans are put together; see
-    /// [`StepTable`](crate::kernel::StepTable).
+    /// [`StepTable`](crate::runtime::StepTable).
     #[must_use]
     #[inline]
     pub const fn track(self) -> Option<u32> {

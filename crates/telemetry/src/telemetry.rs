@@ -6,34 +6,41 @@ use crate::clock::{Clock, monotonic_ns};
 use crate::config::{ConfigError, TelemetryConfig};
 use crate::floor::{Floor, FloorCell};
 use crate::host::HostInstruments;
-use crate::kernel::{ExposedKernels, KernelEstimate, KernelInstruments, LaneEstimate, StepLosses};
+use crate::kernel::{KernelEstimate, KernelInstruments, LaneEstimate, StepLosses};
 use crate::level::Level;
 use crate::sampling::Sampling;
-use crate::snapshot::Sources;
+use crate::series::ExposedKernels;
+use crate::snapshot::recorders::Recorders;
 use crate::step::Step;
 use crate::sync::relaxed::{AtomicU8, AtomicU64};
 use crate::sync::{Ordering, const_fn};
 
 /// Telemetry of one device. `const`, so that it can be a static.
+///
+/// ```
+/// use metrale_telemetry::Telemetry;
+///
+/// static FIRST_GPU: Telemetry = Telemetry::new();
+/// assert_eq!(FIRST_GPU.steps(), 0);
+/// ```
 #[derive(Debug)]
 pub struct Telemetry {
     level: AtomicU8,
     sampling: AtomicU8,
     every: AtomicU64,
     seed: AtomicU64,
-    steps: AtomicU64,
     armed_steps: AtomicU64,
     /// Numbers the steps that are followed: the armed ones, under `Spread` all.
-    tracks: AtomicU64,
+    pub(crate) tracks: AtomicU64,
     /// Numbers launches under `Spread`.
-    launch_numbers: AtomicU64,
-    sampled_launches: AtomicU64,
+    pub(crate) launch_numbers: AtomicU64,
+    pub(crate) sampled_launches: AtomicU64,
     clock: Clock,
-    floor: FloorCell,
+    pub(crate) floor: FloorCell,
     host: HostInstruments,
     instruments: KernelInstruments,
     pub(crate) exposed: ExposedKernels,
-    pub(crate) sources: Sources,
+    pub(crate) recorders: Recorders,
 }
 
 impl Telemetry {
@@ -56,7 +63,6 @@ impl Telemetry {
                 sampling: AtomicU8::new(config.sampling as u8),
                 every: AtomicU64::new(config.every),
                 seed: AtomicU64::new(config.seed),
-                steps: AtomicU64::new(0),
                 armed_steps: AtomicU64::new(0),
                 tracks: AtomicU64::new(0),
                 launch_numbers: AtomicU64::new(0),
@@ -66,9 +72,25 @@ impl Telemetry {
                 host: HostInstruments::new(),
                 instruments: KernelInstruments::new(),
                 exposed: ExposedKernels::new(),
-                sources: Sources::new(),
+                recorders: Recorders::new(),
             }
         }
+    }
+
+    /// Makes it live as long as the process, as a recorder asks: whoever reads it
+    /// may come late.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), metrale_telemetry::ConfigError> {
+    /// use metrale_telemetry::{Telemetry, TelemetryConfig};
+    /// let telemetry: &'static Telemetry = Telemetry::new().leak();
+    /// telemetry.configure(TelemetryConfig { every: 16, ..Default::default() })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn leak(self) -> &'static Self {
+        Box::leak(Box::new(self))
     }
 
     /// Takes on a configuration, at any moment; a step that begins meanwhile
@@ -98,9 +120,21 @@ impl Telemetry {
         TelemetryConfig {
             level: self.level(),
             every: self.every.load(Ordering::Relaxed),
-            sampling: Sampling::from_u8(self.sampling.load(Ordering::Relaxed)),
+            sampling: self.sampling(),
             seed: self.seed.load(Ordering::Relaxed),
         }
+    }
+
+    #[inline]
+    pub(crate) fn sampling(&self) -> Sampling {
+        Sampling::from_u8(self.sampling.load(Ordering::Relaxed))
+    }
+
+    /// From now on the `top` kernels with the most time, at most
+    /// [`MAX_KERNEL_SERIES`](crate::snapshot::MAX_KERNEL_SERIES), get a series
+    /// of their own in an export. 0, the default: no more do.
+    pub fn expose_kernels(&self, top: usize) {
+        self.exposed.set_top(top);
     }
 
     /// How much is measured now.
@@ -123,10 +157,13 @@ impl Telemetry {
         if level == Level::Off {
             return Step::UNMEASURED;
         }
-        let number = self.steps.fetch_add(1, Ordering::Relaxed);
+        let number = self.instruments.open_steps.number();
         let config = self.config();
         let is_armed =
             level == Level::Kernel && config.sampling.arms(number, config.every, config.seed);
+        if level == Level::Kernel {
+            self.instruments.open_steps.begin(number, is_armed);
+        }
         if is_armed {
             self.armed_steps.fetch_add(1, Ordering::Relaxed);
         }
@@ -140,28 +177,6 @@ impl Telemetry {
         }
     }
 
-    /// Whether launches are sampled one by one now ([`Sampling::Spread`]).
-    #[must_use]
-    #[inline]
-    pub fn spreads(&self) -> bool {
-        self.level() == Level::Kernel
-            && Sampling::from_u8(self.sampling.load(Ordering::Relaxed)) == Sampling::Spread
-    }
-
-    /// Numbers the next launch, and says whether it is the one of its block to
-    /// be timed. For launches while [`spreads`](Self::spreads); one
-    /// read-modify-write.
-    pub fn sample_launch(&self) -> bool {
-        let number = self.launch_numbers.fetch_add(1, Ordering::Relaxed);
-        let config = self.config();
-        config.sampling.samples(number, config.every, config.seed)
-    }
-
-    /// Counts a launch that was chosen to be timed, by its step or by itself.
-    pub fn count_sampled_launch(&self) {
-        self.sampled_launches.fetch_add(1, Ordering::Relaxed);
-    }
-
     /// How many launches were chosen to be timed; what became of their spans is
     /// in the ledger.
     #[must_use]
@@ -172,7 +187,7 @@ impl Telemetry {
     /// How many steps began.
     #[must_use]
     pub fn steps(&self) -> u64 {
-        self.steps.load(Ordering::Relaxed)
+        self.instruments.open_steps.begun()
     }
 
     /// How many of them were armed; none under [`Sampling::Spread`].
@@ -203,13 +218,6 @@ impl Telemetry {
         self.instruments.copy_folded().losses()
     }
 
-    /// The last track that was given to a step ([`Step::track`]).
-    #[must_use]
-    #[inline]
-    pub fn newest_track(&self) -> u32 {
-        self.tracks.load(Ordering::Relaxed).wrapping_sub(1) as u32
-    }
-
     /// The clock that wall times are by, in nanoseconds.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
@@ -220,11 +228,6 @@ impl Telemetry {
     #[must_use]
     pub fn floor(&self) -> Floor {
         self.floor.get()
-    }
-
-    /// Notes what measuring costs here.
-    pub fn set_floor(&self, floor: Floor) {
-        self.floor.set(floor);
     }
 
     /// What is measured on the host.
@@ -248,6 +251,14 @@ impl Default for Telemetry {
 }
 
 /// The telemetry of a process that serves on one device.
+///
+/// ```
+/// use metrale_telemetry::{Level, global};
+///
+/// global().set_level(Level::Basic);
+/// let step = global().step_begin();
+/// assert_eq!(step.number(), Some(0));
+/// ```
 #[cfg(not(metrale_loom))]
 #[must_use]
 pub fn global() -> &'static Telemetry {

@@ -6,26 +6,23 @@
 mod served;
 
 use metrale_telemetry::kernel::{
-    ENOUGH_STEPS, KernelEstimate, LANE_DECODE, LANE_PREFILL, SpanKey, SpanPoll,
+    ENOUGH_STEPS, KernelEstimate, LANE_DECODE, LANE_PREFILL, LANES, SpanKey, SpanPoll,
 };
-use metrale_telemetry::{Level, Sampling, TelemetryConfig};
+use metrale_telemetry::{Level, Sampling, Snapshot, TelemetryConfig};
 use served::Served;
 use std::collections::BTreeMap;
 
-/// A stream of pseudo-random numbers (xorshift64*).
-struct Chance(u64);
+/// A stream of pseudo-random numbers.
+struct Chance(fastrand::Rng);
 
 impl Chance {
     fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+        Self(fastrand::Rng::with_seed(seed))
     }
 
     /// In 0..1.
     fn unit(&mut self) -> f64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1u64 << 53) as f64
+        self.0.f64()
     }
 
     fn between(&mut self, low: f64, high: f64) -> f64 {
@@ -47,6 +44,54 @@ const RARE: u64 = 0x50;
 
 /// Launches of a step as (lane, kernel, nanoseconds).
 type Launches = Vec<(usize, u64, u64)>;
+
+/// What a server's steps launch.
+trait Steps {
+    fn chance(&mut self) -> &mut Chance;
+    fn step(&mut self, number: u64) -> Launches;
+}
+
+/// A server whose steps are drawn from one distribution.
+struct Steady {
+    chance: Chance,
+    batch: f64,
+    rare_rate: f64,
+}
+
+impl Steady {
+    fn new(seed: u64) -> Self {
+        let mut chance = Chance::new(seed);
+        Self {
+            batch: chance.between(4.0, 64.0),
+            rare_rate: chance.between(0.6, 0.9),
+            chance,
+        }
+    }
+}
+
+impl Steps for Steady {
+    fn chance(&mut self) -> &mut Chance {
+        &mut self.chance
+    }
+
+    fn step(&mut self, _: u64) -> Launches {
+        let Self {
+            chance,
+            batch,
+            rare_rate,
+        } = self;
+        let mut ns = |ns: f64, sigma| (ns * chance.spread(sigma)) as u64;
+        let mut launches = vec![
+            (LANE_DECODE, GEMM, ns(400_000.0, 0.2)),
+            (LANE_DECODE, ATTENTION, ns(20_000.0 * *batch, 0.4)),
+        ];
+        if chance.unit() < *rare_rate {
+            let ns = (60_000.0 * chance.spread(0.3)) as u64;
+            launches.push((LANE_DECODE, RARE, ns));
+        }
+        launches
+    }
+}
 
 /// A decode-heavy server: a batch that drifts, prefills of random length that
 /// come at random, one kernel every P steps, one that comes seldom.
@@ -70,6 +115,12 @@ impl Server {
             rare_rate: chance.between(0.05, 0.5),
             chance,
         }
+    }
+}
+
+impl Steps for Server {
+    fn chance(&mut self) -> &mut Chance {
+        &mut self.chance
     }
 
     fn step(&mut self, number: u64) -> Launches {
@@ -102,16 +153,24 @@ impl Server {
     }
 }
 
+/// What each kernel of a lane took.
+type Sums = BTreeMap<(usize, u64), u64>;
+
 /// Serves `steps` steps; what each kernel of a lane really took.
-fn serve(served: &mut Served, server: &mut Server, steps: u64) -> BTreeMap<(usize, u64), u64> {
-    let mut truth = BTreeMap::new();
+fn serve(served: &mut Served, server: &mut Server, steps: u64) -> Sums {
+    serve_and_tell(served, server, steps).0
+}
+
+/// As [`serve`], and what its timed launches took.
+fn serve_and_tell(served: &mut Served, server: &mut impl Steps, steps: u64) -> (Sums, Sums) {
+    let (mut truth, mut timed) = (Sums::new(), Sums::new());
     for number in 0..steps {
         let step = served.telemetry.step_begin();
         let launches = server.step(number);
         let mut at_ns = 0;
         for lane in [LANE_PREFILL, LANE_DECODE] {
             let own = launches.iter().filter(|launch| launch.0 == lane);
-            let idle_ns = server.chance.between(5_000.0, 60_000.0) as u64;
+            let idle_ns = server.chance().between(5_000.0, 60_000.0) as u64;
             let sum_ns: u64 = own.clone().map(|launch| launch.2).sum();
             if sum_ns == 0 {
                 continue;
@@ -124,6 +183,7 @@ fn serve(served: &mut Served, server: &mut Server, steps: u64) -> BTreeMap<(usiz
                 if step.is_armed() || (telemetry.spreads() && telemetry.sample_launch()) {
                     let kernel = (SpanKey::Kernel(func), lane, 1);
                     served.span(step, kernel, at_ns, SpanPoll::Ready(ns));
+                    *timed.entry((lane, func)).or_insert(0) += ns;
                 }
                 at_ns += ns as i64;
             }
@@ -132,7 +192,7 @@ fn serve(served: &mut Served, server: &mut Server, steps: u64) -> BTreeMap<(usiz
         served.close(step);
     }
     served.harvest();
-    truth
+    (truth, timed)
 }
 
 fn config(every: u64, sampling: Sampling, seed: u64) -> TelemetryConfig {
@@ -158,6 +218,7 @@ fn held(sampling: Sampling, servers: u64) -> BTreeMap<(usize, u64), (u32, u32)> 
             func,
             lane,
             estimate,
+            ..
         } in served.telemetry.kernel_estimates()
         {
             assert_eq!(estimate.error.is_some(), estimate.steps >= ENOUGH_STEPS);
@@ -201,6 +262,56 @@ fn two_standard_errors_hold_the_truth_of_a_thousand_servers() {
 #[test]
 fn and_where_launches_are_sampled_one_by_one() {
     assert_held(Sampling::Spread, 300);
+}
+
+/// Three to six servers with loads of their own, each of which timed a part of
+/// its steps: what they say together.
+#[test]
+fn errors_of_a_merge_hold_the_truth_and_its_measured_sums_are_the_steps() {
+    let (mut held, mut claims) = (0u32, 0u32);
+    for seed in 0..250u64 {
+        let mut chance = Chance::new(seed + 7_000);
+        let mut truth = BTreeMap::new();
+        let mut raw = BTreeMap::new();
+        let mut merged: Option<Snapshot> = None;
+        for process in 0..chance.between(3.0, 7.0) as u64 {
+            let mut served = Served::new();
+            let sampling = config(32, Sampling::Hashed, seed * 8 + process);
+            served.telemetry.configure(sampling).unwrap();
+            let mut server = Steady::new(seed * 8 + process + 1);
+            let steps = 32 * chance.between(40.0, 120.0) as u64;
+            let (all, timed) = serve_and_tell(&mut served, &mut server, steps);
+            for (sum, own) in [(&mut truth, all), (&mut raw, timed)] {
+                for (key, ns) in own {
+                    *sum.entry(key).or_insert(0) += ns;
+                }
+            }
+            let taken = served.named_snapshot();
+            match &mut merged {
+                None => merged = Some(taken),
+                Some(merged) => merged.merge(&taken).unwrap(),
+            }
+        }
+        let merged = merged.unwrap();
+        for row in &merged.kernels {
+            let func: u64 = row.name.as_deref().unwrap().parse().unwrap();
+            let of = |key: &&(usize, u64)| key.1 == func;
+            let timed: u64 = raw.keys().filter(of).map(|key| raw[key]).sum();
+            assert_eq!(row.total_ns, timed, "set {seed}, {func:#x}");
+            for own in &row.lanes {
+                let lane = LANES.iter().position(|lane| *lane == own.lane).unwrap();
+                if let Some(error) = own.estimate.error {
+                    let off = own.estimate.total_ns - truth[&(lane, func)] as f64;
+                    held += u32::from(off.abs() <= 2.0 * error.total_ns);
+                    claims += 1;
+                }
+            }
+        }
+    }
+    let share = f64::from(held) / f64::from(claims);
+    println!("{held} of {claims}");
+    assert!(claims > 700, "{claims} claims");
+    assert!((0.92..=0.98).contains(&share), "{held} of {claims}");
 }
 
 #[test]

@@ -5,7 +5,8 @@
 
 use metrale_telemetry::Telemetry;
 use metrale_telemetry::export::MetraleCollector;
-use metrale_telemetry::kernel::{KERNEL_SERIES_MOST, KERNEL_TABLE_SLOTS, SpanKey};
+use metrale_telemetry::kernel::{KERNEL_TABLE_SLOTS, SpanKey};
+use metrale_telemetry::snapshot::MAX_KERNEL_SERIES;
 use prometheus_client::encoding::prometheus_text;
 use prometheus_client::registry::Registry;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -67,7 +68,8 @@ fn a_scrape_allocates_within_a_bound_and_no_more_with_time() {
     let telemetry = &TELEMETRY;
     let collector = MetraleCollector::new(telemetry).top_kernels(usize::MAX);
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(collector));
+    let named = collector.label("gpu", "GPU-1").expect("a label");
+    named.register(&mut registry).expect("the first");
     let names: Vec<Arc<str>> = (0..=KERNEL_TABLE_SLOTS)
         .map(|nth| format!("kernel {nth} {}", "x".repeat(80)).into())
         .collect();
@@ -76,7 +78,7 @@ fn a_scrape_allocates_within_a_bound_and_no_more_with_time() {
     telemetry.promote_kernels(name_of, str::to_owned);
     assert_eq!(
         telemetry.snapshot().kernel_series.len(),
-        KERNEL_SERIES_MOST + 1
+        MAX_KERNEL_SERIES + 1
     );
     let mut page = String::with_capacity(4 << 20);
     let mut scrape = || {

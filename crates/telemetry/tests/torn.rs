@@ -4,7 +4,8 @@
 //! `METRALE_SNAPSHOTS=10000000 cargo test --release -p metrale-telemetry --test torn`.
 #![cfg(not(metrale_loom))]
 
-use metrale_telemetry::instrument::{Counter, NanosHistogram, bucket_index};
+use metrale_telemetry::instrument::{Counter, NanosHistogram};
+use metrale_telemetry::runtime::bucket_index;
 
 /// One value to a bucket, so that a bucket's sum follows from its count: the
 /// least, two in the middle, one whose cell is folded by its sum, and one that

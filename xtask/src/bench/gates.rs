@@ -4,7 +4,10 @@
 //! driver; both held against `crates/bench/limits.toml`.
 //!
 //! A path is run N and 2N times and the difference taken, so that start-up and
-//! set-up cancel. Profile and toolchain are fixed, so the count is too.
+//! set-up cancel. Profile and toolchain are fixed, so the count is too. Gungraun
+//! would take the place of `count_paths` alone: it knows neither a difference of
+//! two runs nor a path less another one, which the limits are of, and asks for a
+//! runner of its own version to be installed.
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 

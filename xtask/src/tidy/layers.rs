@@ -210,7 +210,7 @@ mod tests {
     fn libraries_ask_for_no_protobuf() {
         let client = |optional, features: &[&str]| Use {
             optional,
-            features: features.iter().map(|&it| it.to_owned()).collect(),
+            features: features.iter().map(|&feature| feature.to_owned()).collect(),
             ..plain("prometheus-client")
         };
         let on = [("prometheus", "dep:prometheus-client")];

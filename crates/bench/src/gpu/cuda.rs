@@ -9,10 +9,13 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::ManuallyDrop;
 
 macro_rules! functions {
-    ($($name:ident = $symbol:literal($($arg:ty),*);)*) => {
-        /// The functions. A call is unsafe: the driver dereferences handles.
+    ({$($name:ident = $symbol:literal($($arg:ident: $kind:ty),*);)*}
+     pointers {$($raw:ident = $raw_symbol:literal($($raw_kind:ty),*);)*}) => {
+        /// The functions. Handles are live, which this crate's [`super::device`]
+        /// sees to.
         pub(crate) struct Functions {
-            $(pub(crate) $name: unsafe extern "C" fn($($arg),*) -> Status,)*
+            $($name: extern "C" fn($($kind),*) -> Status,)*
+            $(pub(crate) $raw: unsafe extern "C" fn($($raw_kind),*) -> Status,)*
         }
 
         impl Functions {
@@ -20,36 +23,57 @@ macro_rules! functions {
             fn of(library: &Library) -> Result<Self, Failure> {
                 Ok(Self {
                     $($name: {
-                        // SAFETY: the driver gives that name this signature.
+                        // SAFETY: the driver gives that name this signature; a
+                        // reference is a pointer that is good.
                         let found = unsafe { library.get($symbol.to_bytes_with_nul()) };
                         *found.map_err(|_| Failure::Missing($symbol))?
                     },)*
+                    $($raw: {
+                        // SAFETY: the driver gives that name this signature.
+                        let found = unsafe { library.get($raw_symbol.to_bytes_with_nul()) };
+                        *found.map_err(|_| Failure::Missing($raw_symbol))?
+                    },)*
                 })
             }
+
+            $(#[inline]
+            pub(crate) fn $name(&self, $($arg: $kind),*) -> Result<(), Failure> {
+                called($symbol, (self.$name)($($arg),*))
+            })*
         }
     };
 }
 
 functions! {
-    init = c"cuInit"(c_uint);
-    attribute = c"cuDeviceGetAttribute"(*mut c_int, c_uint, c_int);
-    retain = c"cuDevicePrimaryCtxRetain"(*mut u64, c_int);
-    set_current = c"cuCtxSetCurrent"(u64);
-    new_stream = c"cuStreamCreate"(*mut u64, c_uint);
-    sync_stream = c"cuStreamSynchronize"(u64);
-    begin_capture = c"cuStreamBeginCapture_v2"(u64, c_uint);
-    end_capture = c"cuStreamEndCapture"(u64, *mut u64);
-    instantiate = c"cuGraphInstantiateWithFlags"(*mut u64, u64, u64);
-    launch_graph = c"cuGraphLaunch"(u64, u64);
-    destroy_graph = c"cuGraphDestroy"(u64);
-    load = c"cuModuleLoadData"(*mut u64, *const c_char);
-    function = c"cuModuleGetFunction"(*mut u64, u64, *const c_char);
+{
+    init = c"cuInit"(flags: c_uint);
+    attribute = c"cuDeviceGetAttribute"(value: &mut c_int, which: c_uint, device: c_int);
+    retain = c"cuDevicePrimaryCtxRetain"(context: &mut u64, device: c_int);
+    set_current = c"cuCtxSetCurrent"(context: u64);
+    new_stream = c"cuStreamCreate"(stream: &mut u64, flags: c_uint);
+    sync_stream = c"cuStreamSynchronize"(stream: u64);
+    capturing = c"cuStreamIsCapturing"(stream: u64, told: &mut u32);
+    exchange_mode = c"cuThreadExchangeStreamCaptureMode"(mode: &mut u32);
+    new_event = c"cuEventCreate"(event: &mut u64, flags: c_uint);
+    record = c"cuEventRecord"(event: u64, stream: u64);
+    query = c"cuEventQuery"(event: u64);
+    elapsed = c"cuEventElapsedTime"(ms: &mut f32, from: u64, to: u64);
+    begin_capture = c"cuStreamBeginCapture_v2"(stream: u64, mode: c_uint);
+    end_capture = c"cuStreamEndCapture"(stream: u64, graph: &mut u64);
+    instantiate = c"cuGraphInstantiateWithFlags"(exec: &mut u64, graph: u64, flags: u64);
+    launch_graph = c"cuGraphLaunch"(exec: u64, stream: u64);
+    destroy_graph = c"cuGraphDestroy"(graph: u64);
+    alloc = c"cuMemAlloc_v2"(address: &mut u64, bytes: usize);
+}
+pointers {
+    load = c"cuModuleLoadData"(&mut u64, *const c_char);
+    function = c"cuModuleGetFunction"(&mut u64, u64, *const c_char);
     launch = c"cuLaunchKernel"(
         u64, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, u64,
         *mut *mut c_void, *mut *mut c_void
     );
-    alloc = c"cuMemAlloc_v2"(*mut u64, usize);
     to_host = c"cuMemcpyDtoH_v2"(*mut c_void, u64, usize);
+}
 }
 
 /// The library of `driver`; it is never unloaded.
@@ -66,6 +90,14 @@ impl Functions {
     /// The functions of `driver`.
     pub(crate) fn load(driver: &Driver) -> Result<Self, Failure> {
         Self::of(&*library(driver)?)
+    }
+
+    /// The primary context of a device, initialised and retained.
+    pub(crate) fn context(&self, ordinal: u32) -> Result<u64, Failure> {
+        self.init(0)?;
+        let (mut context, ordinal) = (0, c_int::try_from(ordinal).unwrap_or(c_int::MAX));
+        self.retain(&mut context, ordinal)?;
+        Ok(context)
     }
 }
 

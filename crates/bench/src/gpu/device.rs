@@ -9,17 +9,17 @@
 use super::Failure;
 use super::cuda::{Functions, called};
 use super::ptx::KERNELS;
-use metrale_gpu_runtime::timing::{KernelRef, StreamRef};
-use metrale_gpu_sys::cuda::{CUevent, CUstream, Driver, EVENT_DEFAULT, Status};
-use std::ffi::{CStr, CString, c_int, c_void};
+use metrale_gpu_runtime::timing::{ContextRef, KernelRef, StreamRef};
+use metrale_gpu_sys::cuda::{CUevent, Driver, EVENT_DEFAULT, Status};
+use std::ffi::{CStr, CString, c_void};
 use std::sync::Arc;
 
 /// A stream that does not wait for the legacy one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stream(pub(super) u64);
+pub(crate) struct Stream(u64);
 /// An event that takes the time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Event(pub(super) u64);
+pub(crate) struct Event(u64);
 /// A kernel that takes one number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel(u64);
@@ -33,7 +33,7 @@ const NON_BLOCKING: u32 = 1;
 /// See the module.
 pub(crate) struct Gpu {
     pub(crate) driver: Arc<Driver>,
-    pub(super) more: Functions,
+    cuda: Functions,
     pub(crate) context: u64,
     /// Does nothing.
     pub(crate) empty: Kernel,
@@ -52,18 +52,12 @@ impl Gpu {
     /// Device `ordinal` of `driver`, current on this thread, with every kernel
     /// loaded and run once.
     pub(crate) fn open(driver: Arc<Driver>, ordinal: u32) -> Result<Self, Failure> {
-        let more = Functions::load(&driver)?;
-        let ordinal = c_int::try_from(ordinal).unwrap_or(c_int::MAX);
-        // SAFETY: takes flags.
-        called(c"cuInit", unsafe { (more.init)(0) })?;
-        let mut context = 0;
-        // SAFETY: a pointer to a live handle.
-        let retained = unsafe { (more.retain)(&raw mut context, ordinal) };
-        called(c"cuDevicePrimaryCtxRetain", retained)?;
+        let cuda = Functions::load(&driver)?;
+        let context = cuda.context(ordinal)?;
         let nothing = Kernel(0);
         let mut gpu = Self {
             driver,
-            more,
+            cuda,
             context,
             empty: nothing,
             spin: nothing,
@@ -73,10 +67,7 @@ impl Gpu {
         };
         gpu.enter()?;
         gpu.load()?;
-        let bytes = 8 * TICKS;
-        // SAFETY: a pointer to a live handle.
-        let made = unsafe { (gpu.more.alloc)(&raw mut gpu.memory, bytes) };
-        called(c"cuMemAlloc_v2", made)?;
+        gpu.cuda.alloc(&mut gpu.memory, 8 * TICKS)?;
         // A driver may load a kernel only when it is first run.
         let stream = gpu.stream()?;
         for kernel in [gpu.empty, gpu.spin] {
@@ -90,22 +81,19 @@ impl Gpu {
 
     /// Makes the context current on this thread.
     pub(crate) fn enter(&self) -> Result<(), Failure> {
-        // SAFETY: a live context.
-        called(c"cuCtxSetCurrent", unsafe {
-            (self.more.set_current)(self.context)
-        })
+        self.cuda.set_current(self.context)
     }
 
     fn load(&mut self) -> Result<(), Failure> {
         let mut module = 0;
         let text = CString::new(KERNELS).unwrap_or_default();
-        // SAFETY: a pointer to a live handle, and a C string.
-        let status = unsafe { (self.more.load)(&raw mut module, text.as_ptr()) };
+        // SAFETY: a C string.
+        let status = unsafe { (self.cuda.load)(&mut module, text.as_ptr()) };
         called(c"cuModuleLoadData", status)?;
         let find = |name: &CStr| {
             let mut kernel = 0;
-            // SAFETY: a loaded module, a pointer to a live handle, a C string.
-            let found = unsafe { (self.more.function)(&raw mut kernel, module, name.as_ptr()) };
+            // SAFETY: a C string.
+            let found = unsafe { (self.cuda.function)(&mut kernel, module, name.as_ptr()) };
             called(c"cuModuleGetFunction", found).map(|()| Kernel(kernel))
         };
         let [empty, spin, stamp, ticks] = [c"empty", c"spin", c"stamp", c"ticks"].map(find);
@@ -120,16 +108,14 @@ impl Gpu {
 
     pub(crate) fn stream(&self) -> Result<Stream, Failure> {
         let mut stream = 0;
-        // SAFETY: a pointer to a live handle.
-        let made = unsafe { (self.more.new_stream)(&raw mut stream, NON_BLOCKING) };
-        called(c"cuStreamCreate", made).map(|()| Stream(stream))
+        self.cuda.new_stream(&mut stream, NON_BLOCKING)?;
+        Ok(Stream(stream))
     }
 
     pub(crate) fn event(&self) -> Result<Event, Failure> {
-        let mut event: CUevent = std::ptr::null_mut();
-        // SAFETY: a pointer to a live handle.
-        let made = unsafe { (self.driver.api().event_create)(&raw mut event, EVENT_DEFAULT) };
-        called(c"cuEventCreate", made).map(|()| Event(event as u64))
+        let mut event = 0;
+        self.cuda.new_event(&mut event, EVENT_DEFAULT)?;
+        Ok(Event(event))
     }
 
     pub(crate) fn events(&self, count: usize) -> Result<Vec<Event>, Failure> {
@@ -137,65 +123,50 @@ impl Gpu {
     }
 
     pub(crate) fn record(&self, event: Event, stream: Stream) -> Result<(), Failure> {
-        let (event, stream) = (event.0 as CUevent, stream.0 as CUstream);
-        // SAFETY: a live event and a live stream.
-        let status = unsafe { (self.driver.api().event_record)(event, stream) };
-        called(c"cuEventRecord", status)
+        self.cuda.record(event.0, stream.0)
     }
 
-    pub(crate) fn query(&self, event: Event) -> Status {
-        // SAFETY: a live event.
-        unsafe { (self.driver.api().event_query)(event.0 as CUevent) }
+    /// Whether the event is over.
+    pub(crate) fn query(&self, event: Event) -> Result<bool, Failure> {
+        match self.cuda.query(event.0) {
+            Ok(()) => Ok(true),
+            Err(Failure::Call { status, .. }) if status == Status::ERROR_NOT_READY => Ok(false),
+            Err(failure) => Err(failure),
+        }
     }
 
     /// Nanoseconds between two events that are over, by the first form of the
     /// read.
     pub(crate) fn elapsed(&self, from: Event, to: Event) -> Result<f64, Failure> {
-        let (status, ns) = self.read_v1(from, to);
-        called(c"cuEventElapsedTime", status).map(|()| ns)
-    }
-
-    /// The first form of the read.
-    pub(crate) fn read_v1(&self, from: Event, to: Event) -> (Status, f64) {
-        let (from, to) = (from.0 as CUevent, to.0 as CUevent);
         let mut ms = f32::NAN;
-        // SAFETY: live events, and a pointer to a live float.
-        let status = unsafe { (self.driver.api().event_elapsed_time)(&raw mut ms, from, to) };
-        (status, (f64::from(ms) * 1e6).round())
+        self.cuda.elapsed(&mut ms, from.0, to.0)?;
+        Ok((f64::from(ms) * 1e6).round())
     }
 
     /// The second form of the read, where the driver has it.
-    pub(crate) fn read_v2(&self, from: Event, to: Event) -> Option<(Status, f64)> {
+    pub(crate) fn read_v2(&self, from: Event, to: Event) -> Option<Result<f32, Failure>> {
         let read = self.driver.api().event_elapsed_time_v2?;
-        let (from, to) = (from.0 as CUevent, to.0 as CUevent);
         let mut ms = f32::NAN;
         // SAFETY: live events, and a pointer to a live float.
-        let status = unsafe { read(&raw mut ms, from, to) };
-        Some((status, (f64::from(ms) * 1e6).round()))
+        let status = unsafe { read(&raw mut ms, from.0 as CUevent, to.0 as CUevent) };
+        Some(called(c"cuEventElapsedTime_v2", status).map(|()| ms))
     }
 
-    /// `cuStreamIsCapturing`: its status and what it tells.
-    pub(crate) fn capturing(&self, stream: u64) -> (Status, u32) {
+    /// What `cuStreamIsCapturing` tells.
+    pub(crate) fn capturing(&self, stream: Stream) -> Result<u32, Failure> {
         let mut told = u32::MAX;
-        let call = self.driver.api().stream_is_capturing;
-        // SAFETY: a live stream or a special handle; a pointer to a live integer.
-        let status = unsafe { call(stream as CUstream, &raw mut told) };
-        (status, told)
+        self.cuda.capturing(stream.0, &mut told)?;
+        Ok(told)
     }
 
     /// Puts this thread into a capture mode and gives the one before.
     pub(crate) fn exchange_mode(&self, mut mode: u32) -> Result<u32, Failure> {
-        let call = self.driver.api().thread_exchange_stream_capture_mode;
-        // SAFETY: a pointer to a live integer.
-        let status = unsafe { call(&raw mut mode) };
-        called(c"cuThreadExchangeStreamCaptureMode", status).map(|()| mode)
+        self.cuda.exchange_mode(&mut mode)?;
+        Ok(mode)
     }
 
     pub(crate) fn sync(&self, stream: Stream) -> Result<(), Failure> {
-        // SAFETY: a live stream.
-        called(c"cuStreamSynchronize", unsafe {
-            (self.more.sync_stream)(stream.0)
-        })
+        self.cuda.sync_stream(stream.0)
     }
 
     /// Launches one thread of a kernel of one argument.
@@ -220,7 +191,7 @@ impl Gpu {
             .each_mut()
             .map(|value| (&raw mut *value).cast::<c_void>());
         let (arguments, none) = (arguments.as_mut_ptr(), std::ptr::null_mut());
-        let launch = self.more.launch;
+        let launch = self.cuda.launch;
         // SAFETY: a loaded kernel that takes so many numbers, and a live stream.
         let status = unsafe { launch(kernel.0, 1, 1, 1, 1, 1, 1, 0, stream.0, arguments, none) };
         called(c"cuLaunchKernel", status)
@@ -242,7 +213,7 @@ impl Gpu {
         let bytes = std::mem::size_of_val(into).min(8 * TICKS);
         let into = into.as_mut_ptr().cast::<c_void>();
         // SAFETY: both are good for so many bytes.
-        let status = unsafe { (self.more.to_host)(into, self.memory, bytes) };
+        let status = unsafe { (self.cuda.to_host)(into, self.memory, bytes) };
         called(c"cuMemcpyDtoH_v2", status)
     }
 
@@ -260,22 +231,14 @@ impl Gpu {
     }
 
     pub(crate) fn begin_capture(&self, stream: Stream, mode: u32) -> Result<(), Failure> {
-        // SAFETY: a live stream.
-        let status = unsafe { (self.more.begin_capture)(stream.0, mode) };
-        called(c"cuStreamBeginCapture_v2", status)
+        self.cuda.begin_capture(stream.0, mode)
     }
 
-    /// Ends a capture; the status and whether there is a graph, which is
-    /// destroyed.
-    pub(crate) fn end_capture(&self, stream: Stream) -> (Status, bool) {
+    /// Ends a capture; whether it succeeded and gave a graph, which is destroyed.
+    pub(crate) fn end_capture(&self, stream: Stream) -> bool {
         let mut graph = 0;
-        // SAFETY: a live stream, and a pointer to a live handle.
-        let status = unsafe { (self.more.end_capture)(stream.0, &raw mut graph) };
-        if graph != 0 {
-            // SAFETY: a graph that nobody else has.
-            let _ = unsafe { (self.more.destroy_graph)(graph) };
-        }
-        (status, graph != 0)
+        let ended = self.cuda.end_capture(stream.0, &mut graph);
+        ended.is_ok() && graph != 0 && self.cuda.destroy_graph(graph).is_ok()
     }
 
     /// A graph of `nodes` kernels that run for `ns` each, one after another.
@@ -284,21 +247,15 @@ impl Gpu {
         for _ in 0..nodes {
             self.launch(self.spin, stream, ns)?;
         }
-        let mut graph = 0;
-        // SAFETY: a live stream, and a pointer to a live handle.
-        let ended = unsafe { (self.more.end_capture)(stream.0, &raw mut graph) };
-        called(c"cuStreamEndCapture", ended)?;
-        let mut ready = 0;
-        // SAFETY: a live graph, and a pointer to a live handle.
-        let made = unsafe { (self.more.instantiate)(&raw mut ready, graph, 0) };
-        called(c"cuGraphInstantiateWithFlags", made).map(|()| Graph(ready))
+        let (mut graph, mut ready) = (0, 0);
+        self.cuda.end_capture(stream.0, &mut graph)?;
+        self.cuda.instantiate(&mut ready, graph, 0)?;
+        Ok(Graph(ready))
     }
 
     #[inline]
     pub(crate) fn launch_graph(&self, graph: Graph, stream: Stream) -> Result<(), Failure> {
-        // SAFETY: a live graph and a live stream.
-        let status = unsafe { (self.more.launch_graph)(graph.0, stream.0) };
-        called(c"cuGraphLaunch", status)
+        self.cuda.launch_graph(graph.0, stream.0)
     }
 }
 
@@ -306,7 +263,7 @@ impl Stream {
     /// The recorder's view of it.
     pub(crate) fn of(self, gpu: &Gpu) -> StreamRef<'static> {
         // SAFETY: streams here live as long as the process, in this context.
-        unsafe { StreamRef::from_raw_of(self.0, gpu.context) }
+        unsafe { StreamRef::from_raw_of(self.0, ContextRef::from_raw(gpu.context)) }
     }
 }
 

@@ -5,7 +5,7 @@
 //! while asking for it.
 
 use super::options::Which;
-use metrale_gpu_sys::cuda::{Driver, DriverError, Status};
+use metrale_gpu_sys::cuda::{Driver, DriverError};
 use std::path::{Path, PathBuf};
 
 /// The folder that holds the simulated driver; `cargo xtask` names it.
@@ -31,20 +31,12 @@ pub(crate) enum NoDriver {
         "--driver sim: {SIM_DIR} is not set to the simulated driver's folder; `cargo xtask sim` prints it"
     )]
     NoSimDir,
-    /// `cuInit` failed.
-    #[error("{}: cuInit: {status}", path.display())]
-    Init {
-        /// The driver.
-        path: PathBuf,
-        /// What it answered.
-        status: Status,
-    },
-    /// It lacks a function.
+    /// It lacks a function, or `cuInit` failed.
     #[error("{}: {why}", path.display())]
-    Incomplete {
+    Unusable {
         /// The driver.
         path: PathBuf,
-        /// What is missing.
+        /// What is missing, or what it answered.
         why: String,
     },
     /// There is no such device.

@@ -33,8 +33,6 @@ mod flags {
             optional --section id: String
             /// Used by the program itself: seconds that the section has.
             optional --seconds n: u32
-            /// Used by the program itself: where a list is taken up again.
-            optional --from n: usize
         }
     }
 }
@@ -71,7 +69,6 @@ impl Which {
 pub(crate) struct Part {
     pub(crate) id: String,
     pub(crate) seconds: u32,
-    pub(crate) from: usize,
 }
 
 /// What is asked for.
@@ -124,7 +121,6 @@ pub(crate) fn parse(arguments: Vec<OsString>, sections: &[&str]) -> Result<Optio
         part: flags.section.map(|id| Part {
             id,
             seconds: flags.seconds.unwrap_or(60),
-            from: flags.from.unwrap_or(0),
         }),
     })
 }

@@ -41,7 +41,7 @@ impl End {
 
 /// How much longer than its budget a section may take: rounds are not cut, and
 /// a driver takes its time to go.
-pub(crate) const GRACE: Duration = Duration::from_secs(12);
+const GRACE: Duration = Duration::from_secs(12);
 
 /// Begins each line that is an item: a driver may print, too.
 pub(crate) const MARK: &str = "metrale-gpu-bench: ";
@@ -56,16 +56,9 @@ pub(crate) fn go_with_it() {
     }
 }
 
-/// Measures section `id` from entry `from` of its list on, in a process that has
-/// `time` and tells something at least every `quiet`; gives each note and table
+/// Measures section `id` in a process that has `time`; gives each note and table
 /// to `take` as it comes.
-pub(crate) fn run(
-    options: &Options,
-    id: &str,
-    from: usize,
-    (time, quiet): (Duration, Duration),
-    take: &mut dyn FnMut(Item),
-) -> End {
+pub(crate) fn run(options: &Options, id: &str, time: Duration, take: &mut dyn FnMut(Item)) -> End {
     let died = |how: String| End::Died { how, trying: None };
     let program = match std::env::current_exe() {
         Ok(program) => program,
@@ -76,27 +69,22 @@ pub(crate) fn run(
         .args(["--section", id, "--driver", options.driver.as_str()])
         .args(["--seconds", &time.as_secs().to_string()])
         .args(["--device", &options.device.to_string()])
-        .args(["--from", &from.to_string()])
         .args(options.quick.then_some("--quick"))
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
     match command.spawn() {
-        Ok(child) => attend(child, (time + GRACE, quiet), take),
+        Ok(child) => attend(child, time + GRACE, take),
         Err(error) => died(format!("cannot be started: {error}")),
     }
 }
 
-fn attend(
-    mut child: Child,
-    (time, quiet): (Duration, Duration),
-    take: &mut dyn FnMut(Item),
-) -> End {
+fn attend(mut child: Child, time: Duration, take: &mut dyn FnMut(Item)) -> End {
     let until = Instant::now() + time;
     let lines = lines(&mut child);
     let (mut trying, mut end) = (None, None);
     while end.is_none() {
         let left = until.saturating_duration_since(Instant::now());
-        match lines.recv_timeout(left.min(quiet)) {
+        match lines.recv_timeout(left) {
             Ok(Item::Trying(what)) => trying = Some(what),
             Ok(Item::Failed(why)) => end = Some(End::Failed(why)),
             Ok(Item::Done) => end = Some(End::Done),
@@ -165,7 +153,7 @@ mod tests {
         command.args(["-c", &script]).stdout(Stdio::piped());
         let child = command.spawn().expect("a shell");
         let mut taken = Vec::new();
-        let end = attend(child, (LONG, time), &mut |item| taken.push(item));
+        let end = attend(child, time, &mut |item| taken.push(item));
         (end, taken)
     }
 

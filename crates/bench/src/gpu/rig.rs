@@ -4,7 +4,7 @@
 use super::Failure;
 use super::device::{Event, Gpu, Graph, Stream};
 use metrale_gpu_runtime::timing::{
-    GraphRef, Harvest, LANE_SLOTS, Recorder, RecorderConfig, SPAN_SLOTS,
+    ContextRef, GraphRef, Harvest, LANE_SLOTS, Recorder, RecorderConfig, SPAN_SLOTS,
 };
 use metrale_telemetry::kernel::LANES;
 use metrale_telemetry::{Level, Sampling, Telemetry, TelemetryConfig};
@@ -60,7 +60,7 @@ pub(crate) const WATCHES: [Watch; 6] = [
 
 /// Telemetry that is never dropped.
 pub(crate) fn telemetry(config: TelemetryConfig) -> Result<&'static Telemetry, Failure> {
-    let telemetry: &'static Telemetry = Box::leak(Box::new(Telemetry::new()));
+    let telemetry = Telemetry::new().leak();
     let configured = telemetry.configure(config);
     configured.map_err(|error| Failure::Other(error.to_string()))?;
     Ok(telemetry)
@@ -78,7 +78,8 @@ pub(crate) fn recorder(
     };
     let driver = Arc::clone(&gpu.driver);
     // SAFETY: the context lives as long as the process.
-    let made = unsafe { Recorder::from_raw(driver, gpu.context, telemetry, config) };
+    let made =
+        unsafe { Recorder::from_raw(driver, ContextRef::from_raw(gpu.context), telemetry, config) };
     made.map_err(|error| Failure::Other(error.to_string()))
 }
 

@@ -75,7 +75,7 @@ pub(crate) fn all(driver: &Driver, options: &Options) -> ExitCode {
         .iter()
         .filter(|section| asked(section.id))
         .collect();
-    let new = |it: &&sections::Section| Section::new(it.id, it.title, it.about);
+    let new = |section: &&sections::Section| Section::new(section.id, section.title, section.about);
     page.sections = wanted.iter().map(new).collect();
     let kept = || std::fs::create_dir_all(&options.out).and_then(|()| page.write(&options.out));
     if let Err(error) = kept() {
@@ -90,8 +90,7 @@ pub(crate) fn all(driver: &Driver, options: &Options) -> ExitCode {
         let state = if time < Duration::from_secs(1) {
             State::Skipped("the run's time was used up".to_owned())
         } else {
-            let times = (time, time + parent::GRACE);
-            let end = parent::run(options, section.id, 0, times, &mut |item| {
+            let end = parent::run(options, section.id, time, &mut |item| {
                 if page.sections[at].take(item) {
                     keep(&page, options);
                 }
@@ -145,7 +144,7 @@ pub(crate) fn part(driver: Driver, options: &Options) -> ExitCode {
             };
             measure(&bench)
         }
-        Body::OnDriver(measure) => measure(&driver, &tell, part),
+        Body::OnDriver(measure) => measure(&driver, &tell),
     }));
     let item = match measured {
         Ok(Ok(())) => Item::Done,
@@ -169,16 +168,12 @@ const MINOR: u32 = 76;
 /// made.
 fn machine(driver: &Driver, device: u32) -> Result<Vec<(&'static str, String)>, NoDriver> {
     let path = driver.origin().path().to_owned();
-    let init = |status| NoDriver::Init {
-        path: path.clone(),
-        status,
-    };
-    let more = Functions::load(driver).map_err(|failure| NoDriver::Incomplete {
+    let unusable = |failure: Failure| NoDriver::Unusable {
         path: path.clone(),
         why: failure.to_string(),
-    })?;
-    // SAFETY: takes flags.
-    unsafe { (more.init)(0) }.ok().map_err(init)?;
+    };
+    let cuda = Functions::load(driver).map_err(unusable)?;
+    cuda.init(0).map_err(unusable)?;
     let found = driver.device_count()?;
     if device >= found {
         return Err(NoDriver::NoDevice {
@@ -189,14 +184,12 @@ fn machine(driver: &Driver, device: u32) -> Result<Vec<(&'static str, String)>, 
     let ordinal = i32::try_from(device).unwrap_or(i32::MAX);
     let attribute = |number| {
         let mut value = 0;
-        // SAFETY: a pointer to a live integer.
-        let status = unsafe { (more.attribute)(&raw mut value, number, ordinal) };
-        status.is_success().then_some(value)
+        let told = cuda.attribute(&mut value, number, ordinal);
+        told.map_or("not told".to_owned(), |()| value.to_string())
     };
-    let told = |value: Option<i32>| value.map_or("not told".to_owned(), |value| value.to_string());
     let file = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
     let version = driver.version();
-    let capability = [MAJOR, MINOR].map(|number| told(attribute(number)));
+    let capability = [MAJOR, MINOR].map(attribute);
     Ok(vec![
         ("driver", path.display().to_string()),
         ("driver file", file.display().to_string()),
@@ -207,7 +200,7 @@ fn machine(driver: &Driver, device: u32) -> Result<Vec<(&'static str, String)>, 
         ),
         ("device", device_name(driver, ordinal)),
         ("compute capability", capability.join(".")),
-        ("multiprocessors", told(attribute(MULTIPROCESSORS))),
+        ("multiprocessors", attribute(MULTIPROCESSORS)),
         ("devices", found.to_string()),
         ("host", host()),
         ("metrale", env!("CARGO_PKG_VERSION").to_owned()),

@@ -62,9 +62,9 @@ mod tests {
 
     #[test]
     fn a_summary_sorts_for_itself() {
-        let it = summary(vec![4.0, -1.0, 3.0, 2.0]).expect("readings");
-        assert_eq!((it.count, it.least, it.median), (4, -1.0, 2.0));
-        assert_eq!((it.p99, it.most, it.mean), (4.0, 4.0, 2.0));
+        let found = summary(vec![4.0, -1.0, 3.0, 2.0]).expect("readings");
+        assert_eq!((found.count, found.least, found.median), (4, -1.0, 2.0));
+        assert_eq!((found.p99, found.most, found.mean), (4.0, 4.0, 2.0));
         assert_eq!(summary(Vec::new()), None);
     }
 

@@ -156,12 +156,9 @@ impl Machine {
 
     /// A graph may use an event of this context for ever.
     pub(super) fn pin(&mut self, context: u64) {
-        for it in self
-            .contexts
-            .iter_mut()
-            .filter(|known| known.handle == context)
-        {
-            it.is_pinned = true;
+        let mut contexts = self.contexts.iter_mut();
+        if let Some(found) = contexts.find(|known| known.handle == context) {
+            found.is_pinned = true;
         }
     }
 

@@ -42,11 +42,11 @@ impl Machine {
 
     /// A graph may use the event for ever.
     pub(super) fn pin_event(&mut self, event: u64) {
-        let Some(it) = self.events.iter_mut().find(|known| known.handle == event) else {
+        let Some(found) = self.events.iter_mut().find(|known| known.handle == event) else {
             return;
         };
-        it.is_pinned = true;
-        let context = it.context;
+        found.is_pinned = true;
+        let context = found.context;
         self.pin(context);
     }
 

@@ -8,7 +8,8 @@ use super::events::{CudaEvents, destroy_all, make_all};
 use super::verdict::Verdict;
 use metrale_gpu_sys::cuda::{CUevent, Driver};
 use metrale_telemetry::Step;
-use metrale_telemetry::kernel::{Anchor, Entered, FOLLOWED_STEPS, Place, StepId, StepTable};
+use metrale_telemetry::kernel::{Place, StepId};
+use metrale_telemetry::runtime::{Anchor, Entered, FOLLOWED_STEPS, StepTable};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -12,7 +12,16 @@ pub const SPAN_SLOTS: usize = 8192;
 /// ten-millisecond steps.
 pub const LANE_SLOTS: usize = 1024;
 
-/// Options of a recorder.
+/// Options of a recorder. Options are added: write `..RecorderConfig::default()`.
+///
+/// ```
+/// use metrale_gpu_runtime::timing::{Harvest, RecorderConfig};
+/// let config = RecorderConfig {
+///     harvest: Harvest::Explicit,
+///     label: "1".to_owned(),
+///     ..RecorderConfig::default()
+/// };
+/// ```
 #[derive(Clone, Debug)]
 pub struct RecorderConfig {
     /// Slots of the lane ring.

@@ -2,8 +2,17 @@
 //! Why a recorder could not be made.
 
 use metrale_gpu_sys::cuda::{DriverError, Status};
+use metrale_telemetry::snapshot::OtherGpuError;
 
-/// Why a recorder could not be made. The application can run on without it.
+/// Why a recorder could not be made. The application can run on without it, or
+/// with [`Recorder::disabled`](super::Recorder::disabled).
+///
+/// ```
+/// use metrale_gpu_runtime::timing::{Driver, InstallError};
+/// if let Err(error) = Driver::system() {
+///     println!("{}", InstallError::from(error)); // what is missing
+/// }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InstallError {
@@ -34,6 +43,9 @@ pub enum InstallError {
         /// What the driver answered.
         status: Status,
     },
+    /// The telemetry has recorders of another GPU.
+    #[error(transparent)]
+    OtherGpu(#[from] OtherGpuError),
     /// The harvest thread could not be started.
     #[error("the harvest thread could not be started: {0}; harvest explicitly instead")]
     Thread(#[source] std::io::Error),

@@ -21,12 +21,13 @@ use metrale_gpu_sys::cuda::{
 use metrale_telemetry::kernel::{Edge, EventOps, Place, SpanPoll};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The legacy default stream: NULL, and its explicit handle.
 const LEGACY: [u64; 2] = [0, 1];
 
 /// A pool of CUDA event pairs: the [`EventOps`] of a recorder's rings.
-pub struct CudaEvents {
+pub(super) struct CudaEvents {
     driver: Arc<Driver>,
     context: u64,
     /// Tells the context from a later one with the same handle.
@@ -35,8 +36,8 @@ pub struct CudaEvents {
     pub(super) anchors: Arc<Anchors>,
     pub(super) watch: Arc<Watch>,
     refuse_legacy: bool,
-    /// Gaps are read between its spans: their streams have to be told apart.
-    has_gaps: bool,
+    /// Gaps are read between its spans: their streams are to be told apart.
+    asks_numbers: AtomicBool,
     pub(super) pass: Bracket,
 }
 
@@ -65,15 +66,15 @@ impl CudaEvents {
             anchors,
             watch,
             refuse_legacy,
-            has_gaps: false,
+            asks_numbers: AtomicBool::new(false),
             pass: Bracket::none(),
             driver,
         })
     }
 
     /// For spans between which gaps are read.
-    pub(super) fn with_gaps(mut self) -> Self {
-        self.has_gaps = true;
+    pub(super) fn with_gaps(self) -> Self {
+        self.asks_numbers.store(true, Relaxed);
         self
     }
 
@@ -88,7 +89,7 @@ impl CudaEvents {
             anchors: Arc::clone(&self.anchors),
             watch,
             refuse_legacy: self.refuse_legacy,
-            has_gaps: self.has_gaps,
+            asks_numbers: AtomicBool::new(false),
             pass: Bracket::none(),
         }
     }
@@ -169,29 +170,30 @@ impl CudaEvents {
         }
     }
 
-    /// What tells a stream that does not capture from a later one with its handle,
-    /// where gaps are read: a default stream is never destroyed, and another one
-    /// has a number of the driver's.
+    /// What tells a stream that does not capture from a later one with its handle: a
+    /// default stream is never destroyed, and others have numbers of the driver's.
+    /// Where these are refused once, nobody asks again: it may have cost a capture.
     #[inline]
     fn identify(&self, stream: u64) -> u64 {
-        if !self.has_gaps {
-            return UNKNOWN;
-        }
         if entry::is_default(stream) {
             return entry::identity_of_default(stream);
         }
-        let Some(get_id) = self.api().stream_get_id.filter(|_| !self.watch.is_silent()) else {
+        if !self.asks_numbers.load(Relaxed) || self.watch.is_silent() {
             return UNKNOWN;
-        };
-        let mut id = 0;
-        // SAFETY: the caller of the ring passes a live stream; the pointer is to a
-        // live integer.
-        let status = unsafe { get_id(handle(stream), &raw mut id) };
-        if self.note(status) == Verdict::Done {
-            id
-        } else {
-            UNKNOWN
         }
+        let mut id = UNKNOWN;
+        if let Some(get_id) = self.api().stream_get_id {
+            let status = self.in_relaxed_mode(|| {
+                // SAFETY: the caller of the ring passes a live stream; the pointer is
+                // to a live integer.
+                unsafe { get_id(handle(stream), &raw mut id) }
+            });
+            if self.note(status) == Verdict::Done {
+                return id;
+            }
+        }
+        self.asks_numbers.store(false, Relaxed);
+        UNKNOWN
     }
 
     /// Records an event; whether it is recorded.

@@ -29,9 +29,9 @@ const MOST_NS: u64 = 50_000_000;
 /// is known; one that stops a recorder stops the pool's.
 pub(super) fn measure(pool: &CudaEvents, clock: Clock) -> Floor {
     let watch = Arc::new(Watch::new(Pace::new(clock, 0, u64::MAX)));
-    let events = pool.lend(PAIRS, Arc::clone(&watch)).with_gaps();
+    let events = pool.lend(PAIRS, Arc::clone(&watch));
     let slots = events.len();
-    let ring = SpanRing::builder(events, slots).gaps().build();
+    let ring = SpanRing::new(events, slots);
     let floor = on_own_stream(&ring, clock);
     if let Some(status) = watch.cause() {
         pool.watch.quarantine(status);

@@ -6,7 +6,7 @@ use metrale_gpu_sys::cuda::{CUdevice, CUuuid, Driver, Status};
 use std::ffi::{CStr, c_char, c_int};
 
 /// Where the driver does not tell.
-const UNKNOWN: &str = "unknown";
+pub(super) const UNKNOWN: &str = "unknown";
 
 /// A GPU, or a MIG instance of one.
 #[derive(Debug)]

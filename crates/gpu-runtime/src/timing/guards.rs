@@ -2,23 +2,42 @@
 //! Guards for steps, lanes and launches: what they began, they end when they
 //! go, on whatever path.
 //!
-//! Guards stay on their thread. A span that changes threads is a token, by the
-//! rings or by the functions of an installed recorder.
+//! Guards stay on their thread, which is what their NVTX ranges need. What
+//! crosses threads is an [`OwnedStep`](super::OwnedStep) with its lanes, or a token.
 
 use super::handles::{KernelRef, StreamRef};
+use super::open::{Launches, OpenLane, OpenStep};
 use super::ranges::OpenRange;
 use super::shared::{KERNEL, Shared};
 use metrale_telemetry::Step;
-use metrale_telemetry::kernel::{SpanKey, SpanToken};
+use metrale_telemetry::kernel::SpanToken;
 use std::cell::Cell;
 use std::marker::PhantomData;
 
 /// Makes a guard `!Send`.
-type NotSend = PhantomData<*const ()>;
+type NotSend = PhantomData<*const UseStepOwnedAcrossAwait>;
 
-/// A serving step: a span is of it that begins before the guard goes. From level `Basic` on its wall time is measured, by two
-/// reads of the telemetry's clock, and counted when the guard goes, unless the
-/// level is `Off` then.
+/// The compiler's error names it where a guard is held across `.await`.
+struct UseStepOwnedAcrossAwait;
+
+/// A serving step: a span is of it that begins before the guard goes. From level
+/// `Basic` on its wall time is measured, by two reads of the telemetry's clock, and
+/// counted when the guard goes, unless the level is `Off` then.
+///
+/// ```
+/// # use metrale_gpu_runtime::timing::{Recorder, StreamRef};
+/// # use metrale_telemetry::kernel::{LANE_DECODE, LANE_PREFILL};
+/// # let recorder = Recorder::disabled();
+/// # // SAFETY: nothing is measured, so no stream is used.
+/// # let stream = unsafe { StreamRef::from_raw(0) };
+/// let step = recorder.step();
+/// drop(step.lane(LANE_PREFILL, stream));
+/// drop(step.lane(LANE_DECODE, stream));
+/// drop(step); // the step is over
+/// ```
+///
+/// It stays on its thread. A step that crosses `.await` is a
+/// [`Recorder::step_owned`](super::Recorder::step_owned).
 ///
 /// ```compile_fail
 /// fn assert_send<T: Send>() {}
@@ -26,21 +45,19 @@ type NotSend = PhantomData<*const ()>;
 /// ```
 #[must_use = "the step is over when its guard goes"]
 pub struct StepGuard<'r> {
-    shared: &'r Shared,
-    step: Step,
-    /// Host time of its begin, where it is measured.
-    began_ns: Option<u64>,
-    _range: Option<OpenRange>,
     not_send: NotSend,
+    shared: Option<&'r Shared>,
+    open: OpenStep,
+    _range: Option<OpenRange>,
 }
 
 impl<'r> StepGuard<'r> {
-    pub(super) fn new(shared: &'r Shared, step: Step) -> Self {
+    pub(super) fn new(shared: Option<&'r Shared>) -> Self {
+        let open = OpenStep::begin(shared);
         Self {
             shared,
-            step,
-            began_ns: step.number().map(|_| shared.telemetry.now_ns()),
-            _range: OpenRange::step(step),
+            _range: OpenRange::step(open.step),
+            open,
             not_send: PhantomData,
         }
     }
@@ -48,19 +65,19 @@ impl<'r> StepGuard<'r> {
     /// Whether all of the step's launches are timed, and laid out in time.
     #[must_use]
     pub fn is_armed(&self) -> bool {
-        self.step.is_armed()
+        self.open.step.is_armed()
     }
 
     /// How many steps came before; `None` at level `Off`.
     #[must_use]
     pub fn number(&self) -> Option<u64> {
-        self.step.number()
+        self.open.step.number()
     }
 
     /// The step, for the functions that take one.
     #[must_use]
     pub fn step(&self) -> Step {
-        self.step
+        self.open.step
     }
 
     /// Begins a lane, by its index in
@@ -69,21 +86,13 @@ impl<'r> StepGuard<'r> {
     /// launch in it that would be timed: both are counted in
     /// [`Ledger::refused`](metrale_telemetry::kernel::Ledger).
     pub fn lane<'a>(&'a self, lane: usize, stream: impl Into<StreamRef<'a>>) -> LaneGuard<'a> {
-        let stream = stream.into();
-        let range = OpenRange::lane(self.step, lane);
-        let token = self.shared.begin_lane(self.step, lane, stream);
+        let step = self.open.step;
         LaneGuard {
             shared: self.shared,
-            // The span's own begin is no part of the lane.
-            began_ns: self.step.number().map(|_| self.shared.telemetry.now_ns()),
-            spread: self.step.number().is_some() && self.shared.telemetry.spreads(),
-            launches: Cell::new(0),
-            graphs: Cell::new(0),
-            step: self.step,
-            lane,
-            stream,
-            token,
-            _range: range,
+            // Pushed before the span begins.
+            _range: OpenRange::lane(step, lane),
+            open: OpenLane::begin(self.shared, step, lane, stream.into()),
+            launches: Launches::default(),
             not_send: PhantomData,
         }
     }
@@ -92,10 +101,7 @@ impl<'r> StepGuard<'r> {
 impl Drop for StepGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.shared.end_step(self.step);
-        if let Some(took_ns) = self.shared.since(self.began_ns) {
-            self.shared.telemetry.host().step_wall.observe(took_ns);
-        }
+        self.open.end(self.shared);
     }
 }
 
@@ -103,34 +109,38 @@ impl Drop for StepGuard<'_> {
 /// measured and its launches are counted; both are noted when the guard goes,
 /// unless the level is `Off` then.
 ///
+/// ```
+/// # use metrale_gpu_runtime::timing::{FuncRef, Recorder, StreamRef};
+/// # use metrale_telemetry::kernel::LANE_DECODE;
+/// # let (recorder, attention) = (Recorder::disabled(), FuncRef::from_raw(0x5000));
+/// # // SAFETY: nothing is measured, so no stream is used.
+/// # let stream = unsafe { StreamRef::from_raw(0) };
+/// # fn launch_attention() -> Result<u32, std::fmt::Error> { Ok(7) }
+/// let step = recorder.step();
+/// let lane = step.lane(LANE_DECODE, stream);
+/// assert_eq!(lane.launch(attention, || launch_attention())?, 7);
+/// # Ok::<(), std::fmt::Error>(())
+/// ```
+///
 /// ```compile_fail
 /// fn assert_send<T: Send>() {}
 /// assert_send::<metrale_gpu_runtime::timing::LaneGuard<'static>>();
 /// ```
 #[must_use = "the lane ends when its guard goes"]
 pub struct LaneGuard<'a> {
-    shared: &'a Shared,
-    /// Host time of its begin, where it is measured.
-    began_ns: Option<u64>,
-    /// Launches are sampled one by one.
-    spread: bool,
-    /// Launches so far: counted here, so that each costs no atomic write.
-    launches: Cell<u64>,
-    graphs: Cell<u64>,
-    step: Step,
-    lane: usize,
-    stream: StreamRef<'a>,
-    token: Option<SpanToken>,
+    not_send: NotSend,
+    shared: Option<&'a Shared>,
+    open: OpenLane<'a>,
+    launches: Launches,
     /// Popped after the span is ended: fields go after the guard's own drop.
     _range: Option<OpenRange>,
-    not_send: NotSend,
 }
 
 impl<'a> LaneGuard<'a> {
     /// Whether all of the lane's launches are timed, and laid out in time.
     #[must_use]
     pub fn is_armed(&self) -> bool {
-        self.step.is_armed()
+        self.open.step.is_armed()
     }
 
     /// Launches a kernel or a graph on the lane's stream, by `launch`, and gives
@@ -175,7 +185,7 @@ impl<'a> LaneGuard<'a> {
     /// fails is to be [cancelled](LaunchGuard::cancel).
     #[inline]
     pub fn launch_guard<'f>(&self, kernel: impl Into<KernelRef<'f>>) -> LaunchGuard<'_> {
-        self.begin(kernel.into(), self.stream)
+        self.begin(kernel.into(), self.open.stream)
     }
 
     /// As [`launch_guard`](Self::launch_guard), on another stream.
@@ -190,48 +200,40 @@ impl<'a> LaneGuard<'a> {
 
     #[inline]
     fn begin<'b>(&'b self, kernel: KernelRef<'_>, stream: StreamRef<'b>) -> LaunchGuard<'b> {
-        let count = if kernel.is_graph() {
-            &self.graphs
-        } else {
-            &self.launches
-        };
-        count.set(count.get() + 1);
-        let is_timed =
-            self.step.is_armed() || (self.spread && self.shared.telemetry.sample_launch());
-        let token = if is_timed {
-            self.shared
-                .begin_launch(kernel, self.step, self.lane, stream)
-        } else {
-            None
-        };
-        LaunchGuard {
-            shared: self.shared,
-            count,
-            stream,
-            token,
-            failed: false,
-            not_send: PhantomData,
-        }
+        self.open
+            .launch(self.shared, kernel, stream, &self.launches)
     }
 }
 
 impl Drop for LaneGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        let took_ns = self.shared.since(self.began_ns);
-        if let Some(token) = self.token {
-            self.shared
-                .end(SpanKey::Lane(self.lane), token, self.stream);
-        }
-        if let Some(took_ns) = took_ns {
-            let host = self.shared.telemetry.host();
-            host.lane_took(self.lane, took_ns);
-            host.launched(self.launches.get(), self.graphs.get());
+        if let Some(shared) = self.shared
+            && self.open.end(shared)
+        {
+            self.launches.count(shared);
         }
     }
 }
 
 /// A launch of a kernel or a graph.
+///
+/// ```
+/// # use metrale_gpu_runtime::timing::{FuncRef, Recorder, StreamRef};
+/// # use metrale_telemetry::kernel::LANE_DECODE;
+/// # let (recorder, attention) = (Recorder::disabled(), FuncRef::from_raw(0x5000));
+/// # // SAFETY: nothing is measured, so no stream is used.
+/// # let stream = unsafe { StreamRef::from_raw(0) };
+/// # fn launch_attention() -> bool { true }
+/// let step = recorder.step();
+/// let lane = step.lane(LANE_DECODE, stream);
+/// let launch = lane.launch_guard(attention);
+/// if launch_attention() {
+///     drop(launch); // ends the span
+/// } else {
+///     launch.cancel();
+/// }
+/// ```
 ///
 /// ```compile_fail
 /// fn assert_send<T: Send>() {}
@@ -239,21 +241,35 @@ impl Drop for LaneGuard<'_> {
 /// ```
 #[must_use = "the launch ends when its guard goes"]
 pub struct LaunchGuard<'a> {
-    shared: &'a Shared,
+    not_send: NotSend,
     /// The lane's count that it is part of.
     count: &'a Cell<u64>,
     stream: StreamRef<'a>,
-    token: Option<SpanToken>,
+    span: Option<(&'a Shared, SpanToken)>,
     /// When it goes, nothing was launched.
     failed: bool,
-    not_send: NotSend,
 }
 
-impl LaunchGuard<'_> {
+impl<'a> LaunchGuard<'a> {
+    #[inline]
+    pub(super) fn new(
+        count: &'a Cell<u64>,
+        stream: StreamRef<'a>,
+        span: Option<(&'a Shared, SpanToken)>,
+    ) -> Self {
+        Self {
+            not_send: PhantomData,
+            count,
+            stream,
+            span,
+            failed: false,
+        }
+    }
+
     /// Whether this launch is timed.
     #[must_use]
     pub fn is_timed(&self) -> bool {
-        self.token.is_some()
+        self.span.is_some()
     }
 
     /// Gives the span up: the launch failed, and is not counted.
@@ -262,7 +278,7 @@ impl LaunchGuard<'_> {
     }
 
     #[inline]
-    fn run<T, E>(mut self, launch: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    pub(super) fn run<T, E>(mut self, launch: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         // Also where it panics.
         self.failed = true;
         let launched = launch();
@@ -277,10 +293,10 @@ impl Drop for LaunchGuard<'_> {
         if self.failed {
             self.count.set(self.count.get() - 1);
         }
-        match self.token {
+        match self.span {
             None => {}
-            Some(token) if self.failed => self.shared.cancel(KERNEL, token),
-            Some(token) => self.shared.end(KERNEL, token, self.stream),
+            Some((shared, token)) if self.failed => shared.cancel(KERNEL, token),
+            Some((shared, token)) => shared.end(KERNEL, token, self.stream),
         }
     }
 }

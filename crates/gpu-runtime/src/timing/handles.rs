@@ -4,8 +4,37 @@
 use super::entry::{PER_THREAD, number_of};
 use std::marker::PhantomData;
 
+/// A context, by its handle. It names the context; whoever makes something of it
+/// says that it lives.
+///
+/// ```
+/// use metrale_gpu_runtime::timing::ContextRef;
+/// let context = ContextRef::from_raw(0x7f00);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContextRef(u64);
+
+impl ContextRef {
+    /// A context by its raw `CUcontext`.
+    #[must_use]
+    pub const fn from_raw(handle: u64) -> Self {
+        Self(handle)
+    }
+
+    pub(super) const fn handle(self) -> u64 {
+        self.0
+    }
+}
+
 /// A stream that lives for `'a`. The driver dereferences stream handles, so a
 /// raw one is unsafe to wrap.
+///
+/// ```
+/// use metrale_gpu_runtime::timing::{ContextRef, StreamRef};
+/// let (stream, context) = (0x7f80, ContextRef::from_raw(0x7f00));
+/// // SAFETY: an example; nothing uses the stream.
+/// let stream = unsafe { StreamRef::from_raw_of(stream, context) };
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct StreamRef<'a> {
     handle: u64,
@@ -31,7 +60,7 @@ impl StreamRef<'_> {
         }
     }
 
-    /// As [`from_raw`](Self::from_raw), of the raw `CUcontext` `context`. A
+    /// As [`from_raw`](Self::from_raw), of `context`. A
     /// recorder of another context refuses it without asking the driver, which
     /// otherwise has to; the recorder of this one times a default stream (0, 1,
     /// 2) whatever context is current.
@@ -39,10 +68,10 @@ impl StreamRef<'_> {
     /// # Safety
     /// As for [`from_raw`](Self::from_raw), and the stream is of that context.
     #[must_use]
-    pub const unsafe fn from_raw_of(handle: u64, context: u64) -> Self {
+    pub const unsafe fn from_raw_of(handle: u64, context: ContextRef) -> Self {
         Self {
             handle,
-            context,
+            context: context.0,
             lives: PhantomData,
         }
     }
@@ -65,11 +94,49 @@ impl StreamRef<'_> {
     }
 }
 
+/// A stream that lives for as long as the value: an `Arc<CudaStream>`, or a
+/// [`StreamRef`] of one that lives for ever.
+///
+/// ```
+/// use metrale_gpu_runtime::timing::{OwnedStream, StreamRef};
+/// // SAFETY: an example; nothing uses the stream.
+/// let stream = OwnedStream::from(unsafe { StreamRef::from_raw(0x7f80) });
+/// ```
+#[derive(Clone, Debug)]
+pub struct OwnedStream {
+    stream: StreamRef<'static>,
+    #[cfg(feature = "cudarc")]
+    _owner: Option<std::sync::Arc<cudarc::driver::CudaStream>>,
+}
+
+impl OwnedStream {
+    /// Good while the value lives.
+    pub(super) const fn as_ref(&self) -> StreamRef<'static> {
+        self.stream
+    }
+}
+
+impl From<StreamRef<'static>> for OwnedStream {
+    fn from(stream: StreamRef<'static>) -> Self {
+        Self {
+            stream,
+            #[cfg(feature = "cudarc")]
+            _owner: None,
+        }
+    }
+}
+
 /// Stands for a stream of another context. It is never given to the driver.
 pub(super) const FOREIGN: u64 = u64::MAX;
 
 /// A kernel function, by its handle. The handle only names the kernel; it is
 /// never given to the driver.
+///
+/// ```
+/// use metrale_gpu_runtime::timing::{FuncRef, Recorder};
+/// let recorder = Recorder::disabled();
+/// recorder.name(FuncRef::from_raw(0x5000), "attention");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FuncRef(u64);
 
@@ -90,6 +157,14 @@ impl FuncRef {
 
 /// What a launch is of: a function or a graph. It is made from a [`FuncRef`], a
 /// [`GraphRef`] or cudarc's `CudaFunction`.
+///
+/// ```
+/// use metrale_gpu_runtime::timing::{FuncRef, KernelRef, Recorder};
+/// let graph = KernelRef::from(Recorder::disabled().graph("decode, 8 requests"));
+/// let function = KernelRef::from(FuncRef::from_raw(0x5000));
+/// // SAFETY: an example; nothing asks for its name.
+/// let loaded = unsafe { KernelRef::from_raw(0x5000) };
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct KernelRef<'a> {
     handle: u64,
@@ -145,6 +220,12 @@ impl From<FuncRef> for KernelRef<'_> {
 /// [`Recorder::graph`](super::Recorder::graph) numbers by name. It says nothing
 /// about the driver's graph objects: these come and go, and a graph made anew
 /// keeps its row.
+///
+/// ```
+/// # let recorder = metrale_gpu_runtime::timing::Recorder::disabled();
+/// let decode = recorder.graph("decode, 8 requests");
+/// assert_eq!(recorder.graph("decode, 8 requests"), decode);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GraphRef(pub(super) u64);
 
@@ -171,7 +252,7 @@ impl From<GraphRef> for KernelRef<'_> {
 
 #[cfg(feature = "cudarc")]
 mod of_cudarc {
-    use super::{FuncRef, KernelRef, StreamRef};
+    use super::{FuncRef, KernelRef, OwnedStream, StreamRef};
     use cudarc::driver::{CudaFunction, CudaStream};
     use std::marker::PhantomData;
     use std::sync::Arc;
@@ -191,6 +272,24 @@ mod of_cudarc {
     impl<'a> From<&'a Arc<CudaStream>> for StreamRef<'a> {
         fn from(stream: &'a Arc<CudaStream>) -> Self {
             Self::from(&**stream)
+        }
+    }
+
+    impl From<Arc<CudaStream>> for OwnedStream {
+        fn from(owner: Arc<CudaStream>) -> Self {
+            Self {
+                stream: StreamRef {
+                    lives: PhantomData,
+                    ..StreamRef::from(&owner)
+                },
+                _owner: Some(owner),
+            }
+        }
+    }
+
+    impl From<&Arc<CudaStream>> for OwnedStream {
+        fn from(owner: &Arc<CudaStream>) -> Self {
+            Self::from(Arc::clone(owner))
         }
     }
 

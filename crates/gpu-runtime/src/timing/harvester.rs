@@ -10,7 +10,14 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Who harvests.
+///
+/// ```
+/// use metrale_gpu_runtime::timing::Harvest;
+/// use std::time::Duration;
+/// assert_eq!(Harvest::default(), Harvest::OwnThread(Duration::from_millis(10)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Harvest {
     /// A thread of the recorder, at this interval. A poll that blocks in the
     /// driver holds up nobody else: right for a server.

@@ -10,7 +10,17 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 /// How a recorder gets on with the driver. Counts are since it was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// ```
+/// # let recorder = metrale_gpu_runtime::timing::Recorder::disabled();
+/// let health = recorder.health();
+/// if let Some(status) = health.quarantined {
+///     println!("the recorder stopped: {status}");
+/// }
+/// let waits = health.oldest_closed.is_some_and(|age| age.as_secs() > 30);
+/// # assert!(!waits);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {
     /// The status that stopped the recorder: it makes no driver call any more.

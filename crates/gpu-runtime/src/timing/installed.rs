@@ -8,6 +8,7 @@
 
 use super::handles::{KernelRef, StreamRef};
 use super::recorder::Recorder;
+use super::shared::Shared;
 use metrale_telemetry::Step;
 use metrale_telemetry::kernel::{LANES, SpanToken};
 use std::sync::OnceLock;
@@ -38,9 +39,18 @@ const NEVER: u64 = u64::MAX;
 static INSTALLED: OnceLock<Installed> = OnceLock::new();
 
 /// A recorder is installed already; the one given comes back.
+///
+/// ```
+/// use metrale_gpu_runtime::timing::{Recorder, install};
+/// install(Recorder::disabled())?;
+/// let error = install(Recorder::disabled()).unwrap_err();
+/// error.rejected.close();
+/// # Ok::<(), metrale_gpu_runtime::timing::AlreadyInstalledError>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[error("this process has a recorder installed already (label {label:?})")]
-pub struct AlreadyInstalled {
+#[non_exhaustive]
+pub struct AlreadyInstalledError {
     /// The label of the one that is installed.
     pub label: String,
     /// The one that is not.
@@ -50,8 +60,8 @@ pub struct AlreadyInstalled {
 /// Installs the recorder of the process, for its lifetime.
 ///
 /// # Errors
-/// [`AlreadyInstalled`], with the recorder given.
-pub fn install(recorder: Recorder) -> Result<(), AlreadyInstalled> {
+/// [`AlreadyInstalledError`], with the recorder given.
+pub fn install(recorder: Recorder) -> Result<(), AlreadyInstalledError> {
     let installed = Installed {
         recorder,
         open: [const { AtomicU64::new(0) }; LANES.len()],
@@ -64,7 +74,7 @@ pub fn install(recorder: Recorder) -> Result<(), AlreadyInstalled> {
     };
     INSTALLED
         .set(installed)
-        .map_err(|rejected| AlreadyInstalled {
+        .map_err(|rejected| AlreadyInstalledError {
             label: self::installed().map_or_else(String::new, |known| known.label().to_owned()),
             rejected: Box::new(rejected.recorder),
         })
@@ -77,6 +87,10 @@ pub fn installed() -> Option<&'static Recorder> {
 }
 
 impl Installed {
+    fn is_off(&self) -> bool {
+        self.recorder.shared().is_none_or(Shared::is_off)
+    }
+
     fn step(&self) -> Step {
         let words = self.step.each_ref();
         Step::from_words(words.map(|word| word.load(Ordering::Relaxed)))
@@ -105,7 +119,7 @@ impl Installed {
             return;
         }
         began.store(NEVER, Ordering::Relaxed);
-        if self.recorder.shared.is_off() {
+        if self.is_off() {
             // What is left of the step is not measured: the next lane, if
             // there is one, begins a new step.
             self.step_began_ns.store(NEVER, Ordering::Relaxed);
@@ -134,7 +148,7 @@ pub fn lane_begin<'a>(lane: usize, stream: impl Into<StreamRef<'a>>) {
     let Some(installed) = INSTALLED.get() else {
         return;
     };
-    if installed.recorder.shared.is_off() {
+    if installed.is_off() {
         return;
     }
     installed.launches_in.store(lane, Ordering::Relaxed);
@@ -193,7 +207,7 @@ pub fn launch_begin<'a, 'f>(
     stream: impl Into<StreamRef<'a>>,
 ) -> Option<SpanToken> {
     let installed = INSTALLED.get()?;
-    if installed.recorder.shared.is_off() {
+    if installed.is_off() {
         return None;
     }
     let lane = installed.launches_in.load(Ordering::Relaxed);

@@ -16,9 +16,9 @@ use super::recorder::Recorder;
 use super::shared::Shared;
 use super::{floor, gpu};
 use metrale_gpu_sys::cuda::{CUcontext, Driver, Status};
-use metrale_telemetry::Telemetry;
 use metrale_telemetry::kernel::SpanRing;
-use metrale_telemetry::snapshot::Source;
+use metrale_telemetry::runtime::RecorderSource;
+use metrale_telemetry::{Floor, Telemetry};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -47,6 +47,7 @@ struct Made {
     kernels: CudaEvents,
     context_id: Option<u64>,
     gpu: Gpu,
+    floor: Option<Floor>,
 }
 
 type Pools = (Arc<Watch>, Arc<Anchors>, CudaEvents, CudaEvents);
@@ -97,6 +98,7 @@ impl Making {
             kernels,
             context_id,
             gpu,
+            floor,
         } = made?;
         let Self {
             driver,
@@ -126,14 +128,21 @@ impl Making {
             #[cfg(feature = "cudarc")]
             owner: self.owner,
         });
-        let source: Weak<dyn Source> = Arc::<Shared>::downgrade(&shared);
-        telemetry.attach(source);
+        let source: Weak<dyn RecorderSource> = Arc::<Shared>::downgrade(&shared);
         let mut recorder = Recorder {
-            shared,
+            shared: Some(Arc::clone(&shared)),
             harvester: None,
         };
+        // Another recorder may have been first since `in_context` asked.
+        if let Err(other) = telemetry.attach(source) {
+            recorder.close();
+            return Err(other.into());
+        }
+        if let Some(floor) = floor {
+            telemetry.set_floor(floor);
+        }
         if let Harvest::OwnThread(interval) = config.harvest {
-            match Harvester::start(Arc::clone(&recorder.shared), interval) {
+            match Harvester::start(shared, interval) {
                 Ok(harvester) => recorder.harvester = Some(harvester),
                 Err(error) => {
                     recorder.close();
@@ -147,19 +156,18 @@ impl Making {
     /// # Safety
     /// The context is live and current on this thread.
     unsafe fn in_context(&mut self) -> Result<Made, InstallError> {
-        let context_id = context_id(&self.driver, self.context).unwrap_or(None);
-        // SAFETY: promised by the caller.
-        let (watch, anchors, lanes, kernels) = unsafe { self.pools(context_id) }?;
         let mut gpu = gpu::of_current_context(&self.driver);
         if let Some(given) = self.config.gpu.take() {
             gpu.id = given;
         }
+        self.telemetry.admits(&gpu.id)?;
+        let context_id = context_id(&self.driver, self.context).unwrap_or(None);
+        // SAFETY: promised by the caller.
+        let (watch, anchors, lanes, kernels) = unsafe { self.pools(context_id) }?;
         // Last: what stops the recorder is followed by no other call but those
         // that give the thread back what it had.
-        if self.config.measure_floor {
-            let floor = floor::measure(&kernels, self.config.clock);
-            self.telemetry.set_floor(floor);
-        }
+        let config = &self.config;
+        let floor = (config.measure_floor).then(|| floor::measure(&kernels, config.clock));
         Ok(Made {
             watch,
             anchors,
@@ -167,6 +175,7 @@ impl Making {
             kernels,
             context_id,
             gpu,
+            floor,
         })
     }
 

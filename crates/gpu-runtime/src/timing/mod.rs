@@ -8,6 +8,7 @@
 mod anchors;
 mod config;
 mod demangle;
+mod drain;
 mod elapsed;
 mod entry;
 mod error;
@@ -23,6 +24,8 @@ mod labels;
 mod making;
 mod names;
 mod naming;
+mod open;
+mod owned;
 mod pace;
 mod pair;
 mod polls;
@@ -35,16 +38,18 @@ mod verdict;
 
 pub use config::{LANE_SLOTS, RecorderConfig, SPAN_SLOTS};
 pub use demangle::demangle;
+pub use drain::Drained;
 pub use error::InstallError;
-pub use events::CudaEvents;
 pub use guards::{LaneGuard, LaunchGuard, StepGuard};
-pub use handles::{FuncRef, GraphRef, KernelRef, StreamRef};
+pub use handles::{ContextRef, FuncRef, GraphRef, KernelRef, OwnedStream, StreamRef};
 pub use harvester::Harvest;
 pub use health::Health;
 pub use installed::{
-    AlreadyInstalled, harvest, install, installed, lane_begin, lane_end, launch_begin, launch_end,
+    AlreadyInstalledError, harvest, install, installed, lane_begin, lane_end, launch_begin,
+    launch_end,
 };
 pub use labels::kernel_label;
 pub use metrale_gpu_sys::cuda::{Driver, DriverError, Origin, Status};
 pub use naming::NamedKernel;
+pub use owned::{OwnedLane, OwnedStep};
 pub use recorder::Recorder;

@@ -6,17 +6,25 @@ use super::entry::Entry;
 use super::events::CudaEvents;
 use super::handles::{FuncRef, GraphRef, KernelRef, StreamRef};
 use super::names::{Known, Name};
-use super::process::unless_exiting;
 use super::recorder::Recorder;
 use super::shared::Shared;
 use super::verdict::Verdict;
-use metrale_gpu_sys::cuda::{CAPTURE_MODE_RELAXED, CUfunction, Status};
+use metrale_gpu_sys::cuda::{CUfunction, Status};
 use metrale_telemetry::Step;
 use metrale_telemetry::kernel::EventOps;
 use std::ffi::CStr;
 use std::sync::Arc;
 
 /// GPU time of one kernel or graph, with its name.
+///
+/// ```
+/// # use metrale_gpu_runtime::timing::{Recorder, demangle};
+/// # let recorder = Recorder::disabled();
+/// for kernel in recorder.kernels() {
+///     let name = kernel.name.as_deref().unwrap_or("(no name)");
+///     println!("{}: {} ns, {} timed", demangle(name), kernel.total_ns, kernel.samples);
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NamedKernel {
@@ -41,10 +49,8 @@ impl Recorder {
     /// then. A second name takes the place of the first one.
     pub fn name(&self, func: impl Into<FuncRef>, name: &str) {
         let func = func.into().handle();
-        if func != 0 {
-            self.shared
-                .names
-                .meet(func, Known::Application(name.into()));
+        if let Some(shared) = self.shared().filter(|_| func != 0) {
+            shared.names.meet(func, Known::Application(name.into()));
         }
     }
 
@@ -52,7 +58,9 @@ impl Recorder {
     /// kernel may get its handle. Call it before the unload. What was timed
     /// keeps its row and its name; spans in flight still land there.
     pub fn forget(&self, func: impl Into<FuncRef>) {
-        self.shared.names.forget(func.into().handle());
+        if let Some(shared) = self.shared() {
+            shared.names.forget(func.into().handle());
+        }
     }
 
     /// The graph of that name, for
@@ -61,16 +69,19 @@ impl Recorder {
     /// beside the graph, and call it when that is made, not when it is launched.
     #[must_use]
     pub fn graph(&self, name: &str) -> GraphRef {
-        GraphRef(self.shared.names.graph(name))
+        GraphRef(self.shared().map_or(0, |shared| shared.names.graph(name)))
     }
 
     /// Every kernel and graph with at least one sample in this recorder's
     /// telemetry, with its name; the longest total first.
     #[must_use]
     pub fn kernels(&self) -> Vec<NamedKernel> {
-        let rows = self.shared.telemetry.instruments().kernels();
+        let Some(shared) = self.shared() else {
+            return Vec::new();
+        };
+        let rows = shared.telemetry.instruments().kernels();
         let named = rows.into_iter().map(|row| {
-            let name = self.shared.names.of_row(row.func);
+            let name = shared.names.of_row(row.func);
             NamedKernel {
                 func: row.func,
                 is_graph: name.as_ref().is_some_and(|name| name.is_graph),
@@ -124,21 +135,12 @@ impl CudaEvents {
         let Some(_busy) = self.watch.busy().filter(|_| !self.watch.is_silent()) else {
             return Known::Nothing;
         };
-        // Nothing says that the call is safe beside a capture; in the relaxed
-        // mode nothing forbids it.
-        let outer = match self.exchange_mode(CAPTURE_MODE_RELAXED) {
-            Ok(outer) => outer,
-            Err(status) => {
-                self.note(status);
-                return Known::Nothing;
-            }
-        };
         let mut name = std::ptr::null();
-        let status = unless_exiting(|| {
+        let status = self.in_relaxed_mode(|| {
             // SAFETY: promised by the caller; the pointer is to a live pointer.
             unsafe { func_get_name(&raw mut name, function as CUfunction) }
         });
-        let known = match status {
+        match status {
             Status::SUCCESS if !name.is_null() => {
                 // SAFETY: the driver gave a C string that is good while the
                 // function is loaded.
@@ -153,8 +155,6 @@ impl CudaEvents {
                 Verdict::Done | Verdict::Drop => Known::Driver(None),
                 Verdict::Wait | Verdict::BackOff | Verdict::Quarantine => Known::Nothing,
             },
-        };
-        self.restore_mode(outer);
-        known
+        }
     }
 }

@@ -304,6 +304,18 @@ impl CudaEvents {
         }
     }
 
+    /// Makes a call of which nothing says that it is safe beside a capture: in the
+    /// relaxed mode nothing forbids it. Its status, or that of the exchange.
+    pub(super) fn in_relaxed_mode(&self, call: impl FnOnce() -> Status) -> Status {
+        let outer = match self.exchange_mode(CAPTURE_MODE_RELAXED) {
+            Ok(outer) => outer,
+            Err(status) => return status,
+        };
+        let status = unless_exiting(call);
+        self.restore_mode(outer);
+        status
+    }
+
     /// Puts the thread into `mode` and returns the one it had.
     pub(super) fn exchange_mode(&self, mut mode: u32) -> Result<u32, Status> {
         let api = self.api();

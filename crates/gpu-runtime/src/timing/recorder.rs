@@ -3,23 +3,36 @@
 
 use super::config::RecorderConfig;
 use super::error::InstallError;
+use super::gpu::UNKNOWN;
 use super::guards::StepGuard;
-use super::handles::{KernelRef, StreamRef};
+use super::handles::{ContextRef, KernelRef, StreamRef};
 use super::harvester::Harvester;
 use super::health::Health;
 use super::making::{Making, context_id, pop, push};
 use super::shared::{KERNEL, LANE, Shared};
 use metrale_gpu_sys::cuda::Driver;
 use metrale_telemetry::kernel::{Ledger, SpanToken};
-use metrale_telemetry::snapshot::{OldestSpanSnapshot, Source};
-use metrale_telemetry::{Step, Telemetry};
+use metrale_telemetry::runtime::RecorderSource;
+use metrale_telemetry::snapshot::OldestSpanSnapshot;
+use metrale_telemetry::{Level, Step, Telemetry};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Times lanes and kernels of one context. See the crate's page for what it
-/// promises its host.
+/// promises its host, and for an example.
+///
+/// A server whose recorder could not be made serves on with one that measures
+/// nothing, which is what `default` makes:
+///
+/// ```
+/// # use metrale_gpu_runtime::timing::{InstallError, Recorder};
+/// # let made: Result<Recorder, InstallError> = Ok(Recorder::disabled());
+/// let recorder = made.inspect_err(|error| eprintln!("not timed: {error}")).unwrap_or_default();
+/// ```
+#[derive(Default)]
 pub struct Recorder {
-    pub(super) shared: Arc<Shared>,
+    /// `None`: it measures nothing.
+    pub(super) shared: Option<Arc<Shared>>,
     pub(super) harvester: Option<Harvester>,
 }
 
@@ -50,22 +63,46 @@ impl Recorder {
     /// See [`InstallError`]; nothing is left behind.
     ///
     /// # Safety
-    /// `context` is a live `CUcontext` of that driver, and [`close`](Self::close)
+    /// `context` is a live one of that driver, and [`close`](Self::close)
     /// is called before it is destroyed or reset.
     pub unsafe fn from_raw(
         driver: Arc<Driver>,
-        context: u64,
+        context: ContextRef,
         telemetry: &'static Telemetry,
         config: RecorderConfig,
     ) -> Result<Self, InstallError> {
-        let making = Making::new(driver, context, telemetry, config)?;
+        let making = Making::new(driver, context.handle(), telemetry, config)?;
         // SAFETY: promised by the caller.
         unsafe { making.finish() }
     }
 
+    /// A recorder that measures nothing, and needs no driver. All of it works,
+    /// each call costs one branch, and what it reads is empty.
+    ///
+    /// ```
+    /// use metrale_gpu_runtime::timing::Recorder;
+    /// let recorder = Recorder::disabled();
+    /// assert!(recorder.is_disabled() && !recorder.step().is_armed());
+    /// ```
+    #[must_use]
+    pub fn disabled() -> Self {
+        Self::default()
+    }
+
+    /// Whether it measures nothing, from its making on.
+    #[must_use]
+    pub fn is_disabled(&self) -> bool {
+        self.shared.is_none()
+    }
+
+    #[inline]
+    pub(super) fn shared(&self) -> Option<&Shared> {
+        self.shared.as_deref()
+    }
+
     /// Begins a serving step on this thread.
     pub fn step(&self) -> StepGuard<'_> {
-        StepGuard::new(&self.shared, self.shared.telemetry.step_begin())
+        StepGuard::new(self.shared())
     }
 
     /// Begins a lane of `step` as a token, for a span that another thread ends
@@ -79,17 +116,21 @@ impl Recorder {
         lane: usize,
         stream: impl Into<StreamRef<'a>>,
     ) -> Option<SpanToken> {
-        self.shared.begin_lane(step, lane, stream.into())
+        self.shared()?.begin_lane(step, lane, stream.into())
     }
 
     /// Ends a lane on `stream`. A token that names no open lane is counted.
     pub fn end_lane<'a>(&self, token: SpanToken, stream: impl Into<StreamRef<'a>>) {
-        self.shared.end(LANE, token, stream.into());
+        if let Some(shared) = self.shared() {
+            shared.end(LANE, token, stream.into());
+        }
     }
 
     /// Gives up a lane that will not be ended.
     pub fn cancel_lane(&self, token: SpanToken) {
-        self.shared.cancel(LANE, token);
+        if let Some(shared) = self.shared() {
+            shared.cancel(LANE, token);
+        }
     }
 
     /// Begins a launch of a kernel or a graph in a lane of `step` as a token.
@@ -106,17 +147,15 @@ impl Recorder {
         kernel: impl Into<KernelRef<'f>>,
         stream: impl Into<StreamRef<'a>>,
     ) -> Option<SpanToken> {
-        if self.shared.is_off() {
-            return None;
-        }
+        let shared = self.shared().filter(|shared| !shared.is_off())?;
         let kernel = kernel.into();
         let graphs = u64::from(kernel.is_graph());
-        self.shared.telemetry.host().launched(1 - graphs, graphs);
-        let telemetry = self.shared.telemetry;
+        let telemetry = shared.telemetry;
+        telemetry.host().launched(1 - graphs, graphs);
         if step.is_armed()
             || (step.number().is_some() && telemetry.spreads() && telemetry.sample_launch())
         {
-            self.shared.begin_launch(kernel, step, lane, stream.into())
+            shared.begin_launch(kernel, step, lane, stream.into())
         } else {
             None
         }
@@ -124,12 +163,16 @@ impl Recorder {
 
     /// Ends a launch on `stream`. A token that names no open launch is counted.
     pub fn end_launch<'a>(&self, token: SpanToken, stream: impl Into<StreamRef<'a>>) {
-        self.shared.end(KERNEL, token, stream.into());
+        if let Some(shared) = self.shared() {
+            shared.end(KERNEL, token, stream.into());
+        }
     }
 
     /// Gives up a launch that failed.
     pub fn cancel_launch(&self, token: SpanToken) {
-        self.shared.cancel(KERNEL, token);
+        if let Some(shared) = self.shared() {
+            shared.cancel(KERNEL, token);
+        }
     }
 
     /// Ends a step that has no guard: spans that begin in it from here on are
@@ -138,10 +181,13 @@ impl Recorder {
     /// ended when four later armed ones were begun. Several recorders of one step
     /// end it each.
     pub fn end_step(&self, step: Step) {
-        self.shared.end_step(step);
+        if let Some(shared) = self.shared() {
+            shared.end_step(step);
+        }
     }
 
-    /// Lands what the GPU has finished, and returns how many spans that were;
+    /// Lands what the GPU has finished, and returns how many spans that were: 0
+    /// too while another thread harvests ([`drain`](Self::drain) lands all);
     /// armed steps that are over are laid out in time. It never waits for the
     /// GPU, but a poll may block inside the driver; on a thread of the
     /// application it polls for [`RecorderConfig::harvest_budget`]. A span waits
@@ -153,47 +199,54 @@ impl Recorder {
     /// kernels for those that get series of their own: 14 µs for 113 kernels,
     /// 0.3 ms for 512.
     pub fn harvest(&self) -> usize {
-        self.shared.harvest()
+        self.shared().map_or(0, Shared::harvest)
     }
 
-    /// The driver that is used.
+    /// The driver that is used; `None` where nothing is measured.
     #[must_use]
-    pub fn driver(&self) -> &Driver {
-        &self.shared.driver
+    pub fn driver(&self) -> Option<&Driver> {
+        self.shared().map(|shared| &*shared.driver)
     }
 
-    /// The telemetry that spans land in.
+    /// The telemetry that spans land in. Where nothing is measured, an empty one at
+    /// level `Off`.
     #[must_use]
     pub fn telemetry(&self) -> &'static Telemetry {
-        self.shared.telemetry
+        static EMPTY: LazyLock<&'static Telemetry> = LazyLock::new(|| {
+            let empty = Telemetry::new().leak();
+            empty.set_level(Level::Off);
+            empty
+        });
+        self.shared()
+            .map_or_else(|| *EMPTY, |shared| shared.telemetry)
     }
 
-    /// What tells this recorder apart.
+    /// What tells this recorder apart; empty where nothing is measured.
     #[must_use]
     pub fn label(&self) -> &str {
-        &self.shared.label
+        self.shared().map_or("", |shared| &shared.label)
     }
 
     /// The GPU: `GPU-` and its UUID, as in
     /// `GPU-00112233-4455-6677-8899-aabbccddeeff`, or `MIG-` and the UUID of an
-    /// instance; `unknown` where the driver does not tell; or what
-    /// [`RecorderConfig::gpu`] says.
+    /// instance; `unknown` where the driver does not tell, or nothing is measured;
+    /// or what [`RecorderConfig::gpu`] says.
     #[must_use]
     pub fn gpu(&self) -> &str {
-        &self.shared.gpu.id
+        self.shared().map_or(UNKNOWN, |shared| &shared.gpu.id)
     }
 
     /// The GPU's model, as the driver names it.
     #[must_use]
     pub fn gpu_name(&self) -> Option<&str> {
-        self.shared.gpu.name.as_deref()
+        self.shared()?.gpu.name.as_deref()
     }
 
     /// Whether the recorder may call the driver, and what it met there. It looks
     /// at every slot, and waits for no harvest.
     #[must_use]
     pub fn health(&self) -> Health {
-        self.shared.health()
+        self.shared().map_or_else(Health::default, Shared::health)
     }
 
     /// The spans that wait longest: of each ring the open and the closed one that
@@ -201,28 +254,33 @@ impl Recorder {
     /// no harvest.
     #[must_use]
     pub fn oldest_spans(&self) -> Vec<OldestSpanSnapshot> {
-        self.shared.oldest_spans()
+        self.shared().map_or_else(Vec::new, Shared::oldest_spans)
     }
 
     /// What became of the lane spans.
     #[must_use]
     pub fn lane_ledger(&self) -> Ledger {
-        self.shared.lanes.ledger()
+        self.shared()
+            .map_or_else(Ledger::default, |shared| shared.lanes.ledger())
     }
 
     /// What became of the kernel spans.
     #[must_use]
     pub fn kernel_ledger(&self) -> Ledger {
-        self.shared.kernels.ledger()
+        self.shared()
+            .map_or_else(Ledger::default, |shared| shared.kernels.ledger())
     }
 
     /// Stops measuring and destroys the events. They are leaked where the
     /// harvest thread hangs in the driver, after a quarantine, once the context
     /// was reset or where the driver cannot tell (before 12.0), at exit and in a
-    /// forked child.
+    /// forked child. One that is shared in an [`Arc`] is closed by its last owner,
+    /// who has it from [`Arc::into_inner`].
     pub fn close(mut self) {
         let is_alone = self.stop();
-        let shared = &self.shared;
+        let Some(shared) = &self.shared else {
+            return;
+        };
         let Some(_busy) = shared.watch.busy() else {
             return;
         };
@@ -248,19 +306,22 @@ impl Recorder {
 
     /// Stops measuring; whether nobody else uses the pools now.
     fn stop(&mut self) -> bool {
-        self.shared.watch.close();
+        let Some(shared) = &self.shared else {
+            return true;
+        };
+        shared.watch.close();
         let harvester = self.harvester.take();
-        if self.shared.watch.is_over() {
+        if shared.watch.is_over() {
             // The thread was not forked, or runs on until the exit is done: it
             // must not be joined, and nothing of what is shared may go.
             std::mem::forget(harvester);
-            std::mem::forget(Arc::clone(&self.shared));
+            std::mem::forget(Arc::clone(shared));
             return false;
         }
         let is_alone = harvester.is_none_or(Harvester::stop);
-        self.shared.give_up_steps();
-        let source: Arc<dyn Source> = Arc::<Shared>::clone(&self.shared);
-        self.shared.telemetry.detach(&source);
+        shared.give_up_steps();
+        let source: Arc<dyn RecorderSource> = Arc::<Shared>::clone(shared);
+        shared.telemetry.detach(&source);
         is_alone
     }
 }
@@ -274,11 +335,14 @@ impl Drop for Recorder {
 
 impl fmt::Debug for Recorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(shared) = self.shared() else {
+            return f.write_str("Recorder(disabled)");
+        };
         f.debug_struct("Recorder")
-            .field("label", &self.shared.label)
-            .field("driver", &self.shared.driver)
-            .field("lanes", &self.shared.lanes)
-            .field("kernels", &self.shared.kernels)
+            .field("label", &shared.label)
+            .field("driver", &shared.driver)
+            .field("lanes", &shared.lanes)
+            .field("kernels", &shared.kernels)
             .field("health", &self.health())
             .finish_non_exhaustive()
     }

@@ -13,9 +13,9 @@ use super::names::Names;
 use super::verdict::{Verdict, verdict};
 use metrale_gpu_sys::cuda::Driver;
 use metrale_telemetry::kernel::{
-    EventOps, FOLLOWED_STEPS, Fold, LANES, NotBegun, NotEnded, SpanKey, SpanRing, SpanTag,
-    SpanToken, StepId,
+    EventOps, LANES, NotBegun, NotEnded, SpanKey, SpanRing, SpanTag, SpanToken, StepId,
 };
+use metrale_telemetry::runtime::{FOLLOWED_STEPS, Fold};
 use metrale_telemetry::{Level, Step, Telemetry};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
@@ -80,7 +80,7 @@ impl Shared {
     }
 
     /// Whether no span is in flight and no step that ended waits to be folded.
-    fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         let (table, newest) = (&self.anchors.table, self.telemetry.newest_track());
         let mut entries = (0..FOLLOWED_STEPS).filter(|entry| table.used() >> entry & 1 == 1);
         let mut waits = || {
@@ -218,7 +218,7 @@ impl Shared {
             Err(NotBegun::Refused)
         };
         begun
-            .inspect_err(|why| self.telemetry.instruments().count_not_begun(*why))
+            .inspect_err(|why| self.telemetry.instruments().count_not_begun(key, *why))
             .ok()
     }
 
@@ -236,9 +236,9 @@ impl Shared {
         let ring = self.ring(key);
         let _entry = Entry::of(stream, ring.ops());
         let stream = stream.number_in(self.context);
-        if let Err(NotEnded::Failed(tag)) = ring.end_span(token, stream) {
-            self.telemetry.instruments().span_failures.add(1);
-            self.lose(tag.step);
+        if let Err(NotEnded::Failed(lost)) = ring.end_span(token, stream) {
+            self.telemetry.instruments().count_failed(lost.key);
+            self.lose(lost.tag.step);
         }
     }
 

@@ -5,12 +5,11 @@ use super::entry;
 use super::health::Health;
 use super::shared::Shared;
 use metrale_telemetry::kernel::{LANES, OldestSpan, OldestSpans, SpanKey};
-use metrale_telemetry::snapshot::{
-    KernelName, OldestSpanSnapshot, RecorderSnapshot, RowKind, Source,
-};
+use metrale_telemetry::runtime::{KernelName, RecorderSource};
+use metrale_telemetry::snapshot::{OldestSpanSnapshot, RecorderSnapshot, RowKind};
 use std::time::Duration;
 
-impl Source for Shared {
+impl RecorderSource for Shared {
     fn recorder(&self) -> RecorderSnapshot {
         let mut snapshot = RecorderSnapshot::default();
         snapshot.label.clone_from(&self.label);

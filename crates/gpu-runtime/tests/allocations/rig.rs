@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A driver, a clock and an allocator that count, by thread.
 
-use metrale_gpu_runtime::timing::{Driver, Harvest, Recorder, RecorderConfig};
+use metrale_gpu_runtime::timing::{ContextRef, Driver, Harvest, Recorder, RecorderConfig};
 use metrale_telemetry::{Telemetry, TelemetryConfig};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -131,7 +131,7 @@ pub(super) fn recorder() -> Recorder {
     };
     // SAFETY: each function reads no more arguments than the driver's takes.
     let driver = unsafe { Driver::from_symbols("a driver that does nothing", find) };
-    let telemetry = Box::leak(Box::new(Telemetry::with_clock(clock)));
+    let telemetry = Telemetry::with_clock(clock).leak();
     let every_step = TelemetryConfig {
         every: 1,
         ..TelemetryConfig::DEFAULT
@@ -143,7 +143,15 @@ pub(super) fn recorder() -> Recorder {
         ..RecorderConfig::default()
     };
     // SAFETY: this driver reads no context.
-    unsafe { Recorder::from_raw(Arc::new(driver.unwrap()), 0x100, telemetry, config) }.unwrap()
+    unsafe {
+        Recorder::from_raw(
+            Arc::new(driver.unwrap()),
+            ContextRef::from_raw(0x100),
+            telemetry,
+            config,
+        )
+    }
+    .unwrap()
 }
 
 /// Allocations, driver calls and clock reads of this thread so far.

@@ -62,7 +62,8 @@ fn one_thread_times_the_default_streams_of_several_gpus() {
         for default in [0, 1, 2] {
             for (gpu, spin, ns) in gpus {
                 // SAFETY: a default stream lives as long as its context.
-                let on = unsafe { StreamRef::from_raw_of(default, gpu.context) };
+                let on =
+                    unsafe { StreamRef::from_raw_of(default, super::rig::context(gpu.context)) };
                 let pushes = calls("cuCtxPushCurrent_v2");
                 let step = gpu.recorder.step();
                 let lane = step.lane(LANE_DECODE, on);
@@ -111,7 +112,7 @@ fn a_context_that_cannot_be_entered_costs_the_span() {
     ] {
         let (_app, first, second) = two();
         // SAFETY: a default stream lives as long as its context.
-        let on = unsafe { StreamRef::from_raw_of(2, second.context) };
+        let on = unsafe { StreamRef::from_raw_of(2, super::rig::context(second.context)) };
         let lane = || drop(second.recorder.step().lane(LANE_DECODE, on));
         let spans = || {
             let ledger = second.recorder.lane_ledger();
@@ -155,7 +156,7 @@ fn an_entered_context_is_left_after_a_quarantine() {
     ] {
         let (_app, first, second) = two();
         // SAFETY: a default stream lives as long as its context.
-        let on = unsafe { StreamRef::from_raw_of(0, second.context) };
+        let on = unsafe { StreamRef::from_raw_of(0, super::rig::context(second.context)) };
         fail_some(call, Status::ERROR_LAUNCH_FAILED, skip, 1);
         drop(second.recorder.step().lane(LANE_DECODE, on));
         assert!(second.recorder.health().quarantined.is_some());
@@ -169,7 +170,7 @@ fn an_entered_context_is_left_after_a_quarantine() {
 fn a_context_is_entered_for_nothing_else() {
     let (app, first, second) = two();
     // SAFETY: a default stream lives as long as its context.
-    let on = unsafe { StreamRef::from_raw_of(2, second.context) };
+    let on = unsafe { StreamRef::from_raw_of(2, super::rig::context(second.context)) };
     let token = second.recorder.begin_lane(STEP, LANE_DECODE, on).unwrap();
     second.recorder.end_lane(token, on);
     let before = all_calls();

@@ -2,8 +2,8 @@
 //! Several GPUs in one process: a recorder each, and no event of one on a
 //! stream of another.
 
-use super::rig::{App, GLOBAL, all_calls, config, cu, driver, fail_some, func, telemetry};
-use metrale_gpu_runtime::timing::{Recorder, RecorderConfig, Status, StreamRef};
+use super::rig::{App, GLOBAL, all_calls, calls, config, cu, driver, fail_some, func, telemetry};
+use metrale_gpu_runtime::timing::{InstallError, Recorder, RecorderConfig, Status, StreamRef};
 use metrale_gpu_sim::control;
 use metrale_telemetry::Step;
 use metrale_telemetry::kernel::LANE_DECODE;
@@ -21,7 +21,9 @@ impl Gpu {
             ..config()
         };
         // SAFETY: the context lives as long as the test.
-        let recorder = unsafe { Recorder::from_raw(driver(), context, telemetry(), config) };
+        let recorder = unsafe {
+            Recorder::from_raw(driver(), super::rig::context(context), telemetry(), config)
+        };
         Self {
             context,
             stream,
@@ -31,7 +33,7 @@ impl Gpu {
 
     fn known(&self) -> StreamRef<'static> {
         // SAFETY: the stream lives as long as the test, and is of the context.
-        unsafe { StreamRef::from_raw_of(self.stream, self.context) }
+        unsafe { StreamRef::from_raw_of(self.stream, super::rig::context(self.context)) }
     }
 
     fn raw(&self) -> StreamRef<'static> {
@@ -144,6 +146,37 @@ fn trouble_on_one_gpu_is_not_the_others() {
     assert_eq!(second.recorder.health().quarantined, None);
     first.recorder.close();
     second.recorder.close();
+}
+
+#[test]
+fn a_telemetry_refuses_a_recorder_of_another_gpu_and_nothing_is_made() {
+    let (_app, first, second) = two();
+    let telemetry = first.recorder.telemetry();
+    let floor = telemetry.floor();
+    let make = |context, gpu: Option<&str>| {
+        let config = RecorderConfig {
+            gpu: gpu.map(str::to_owned),
+            ..config()
+        };
+        // SAFETY: the contexts live as long as the test.
+        unsafe { Recorder::from_raw(driver(), super::rig::context(context), telemetry, config) }
+    };
+    let before = calls("cuEventCreate");
+    let Err(InstallError::OtherGpu(refused)) = make(second.context, None) else {
+        panic!("not refused");
+    };
+    assert_eq!(refused.ours, first.recorder.gpu());
+    assert_eq!(refused.theirs, second.recorder.gpu());
+    assert_eq!(calls("cuEventCreate"), before);
+    let unknown = make(first.context, Some("unknown"));
+    assert!(matches!(unknown, Err(InstallError::OtherGpu(_))));
+    assert_eq!(telemetry.floor(), floor);
+    let snapshot = telemetry.snapshot();
+    assert_eq!(snapshot.recorders.len(), 1);
+    assert_eq!(snapshot.labels["gpu"], first.recorder.gpu());
+    // Another of the same GPU is welcome.
+    make(first.context, None).unwrap().close();
+    assert_eq!(telemetry.snapshot().labels, snapshot.labels);
 }
 
 /// The simulator's UUIDs are its name and the device's number.

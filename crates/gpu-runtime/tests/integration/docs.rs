@@ -6,8 +6,12 @@ use metrale_gpu_sim::child::over_simulator;
 use metrale_telemetry::kernel::LANE_DECODE;
 use std::path::{Path, PathBuf};
 
+#[path = "../../examples/readme.rs"]
+mod readme;
 #[path = "../../examples/serve.rs"]
 mod serve;
+#[path = "../../examples/serve_async.rs"]
+mod serve_async;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -45,10 +49,16 @@ fn code_words(text: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn code_in_the_documents_is_the_examples() {
-    let example = lines(include_str!("../../examples/serve.rs"));
-    let text = document("integration.md");
-    let blocks = blocks(&text, "rust");
-    assert!(blocks.len() >= 6, "{}", blocks.len());
+    let mut examples = lines(include_str!("../../examples/serve.rs"));
+    examples.extend(lines(include_str!("../../examples/serve_async.rs")));
+    check(&document("integration.md"), &examples, 8);
+    let readme = std::fs::read_to_string(root().join("README.md")).expect("a README");
+    check(&readme, &lines(include_str!("../../examples/readme.rs")), 1);
+}
+
+fn check(text: &str, example: &[&str], least: usize) {
+    let blocks = blocks(text, "rust");
+    assert!(blocks.len() >= least, "{}", blocks.len());
     for block in blocks {
         // A line `…` stands for what is left out.
         for part in block
@@ -56,7 +66,7 @@ fn code_in_the_documents_is_the_examples() {
             .filter(|part| !part.is_empty())
         {
             let found = example.windows(part.len()).any(|window| window == part);
-            assert!(found, "not in examples/serve.rs:\n{}", part.join("\n"));
+            assert!(found, "in no example:\n{}", part.join("\n"));
         }
     }
 }
@@ -107,8 +117,8 @@ fn the_example_serves_on_the_simulated_driver() {
     over_simulator("docs::the_example_serves_on_the_simulated_driver", || {
         // Two lanes a step, and on six of 384 steps its launches and its graph.
         let ledgers = serve::serve(384).unwrap();
-        let [Some(ledger)] = ledgers[..] else {
-            panic!("the simulator has one GPU, and it is timed");
+        let [ledger] = ledgers[..] else {
+            panic!("the simulator has one GPU");
         };
         assert!(ledger.closes(), "{ledger:?}");
         assert_eq!(ledger.landed, ledger.attempts, "{ledger:?}");
@@ -119,5 +129,36 @@ fn the_example_serves_on_the_simulated_driver() {
         serve::main().unwrap();
         let lane = metrale_telemetry::global().instruments().lane[LANE_DECODE].snapshot();
         assert_eq!(lane.count(), 100, "what the explicit harvests landed");
+    });
+}
+
+#[test]
+fn the_readmes_program_lands_all_of_its_spans() {
+    over_simulator("docs::the_readmes_program_lands_all_of_its_spans", || {
+        readme::main().unwrap();
+        let instruments = metrale_telemetry::global().instruments();
+        assert_eq!(instruments.lane[LANE_DECODE].count(), 1_000);
+        let samples: Vec<u64> = instruments
+            .kernels()
+            .iter()
+            .map(|row| row.samples)
+            .collect();
+        assert_eq!(samples, [16], "one step in 64");
+    });
+}
+
+#[test]
+fn async_steps_are_served_by_several_threads() {
+    over_simulator("docs::async_steps_are_served_by_several_threads", || {
+        serve_async::main().unwrap();
+        let threads = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(4)
+            .build();
+        let ledger = threads
+            .unwrap()
+            .block_on(serve_async::serve(8, 40))
+            .unwrap();
+        // 320 lanes, and three launches on one step in four.
+        assert!(ledger.closes() && ledger.landed == 320 + 240, "{ledger:?}");
     });
 }

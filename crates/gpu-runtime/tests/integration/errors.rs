@@ -136,7 +136,7 @@ fn nothing_is_initialised_for_an_application_that_did_not() {
     let made = unsafe {
         metrale_gpu_runtime::timing::Recorder::from_raw(
             super::rig::driver(),
-            0x1000,
+            super::rig::context(0x1000),
             super::rig::telemetry(),
             config(),
         )

@@ -173,7 +173,7 @@ fn without_a_device_the_error_is_typed() {
         let made = unsafe {
             Recorder::from_raw(
                 driver,
-                0x1000,
+                super::rig::context(0x1000),
                 metrale_telemetry::global(),
                 RecorderConfig::default(),
             )
@@ -218,7 +218,12 @@ fn a_real_driver_without_a_gpu_is_a_typed_error() {
         let telemetry = metrale_telemetry::global();
         // SAFETY: the recorder is not made, so the context is never used.
         let made = unsafe {
-            Recorder::from_raw(Arc::clone(&driver), 0, telemetry, RecorderConfig::default())
+            Recorder::from_raw(
+                Arc::clone(&driver),
+                super::rig::context(0),
+                telemetry,
+                RecorderConfig::default(),
+            )
         };
         let Err(InstallError::Driver(DriverError::NoDevice { status, .. })) = made else {
             panic!("{made:?}");

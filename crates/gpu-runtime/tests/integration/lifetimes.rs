@@ -172,7 +172,7 @@ fn close_after_a_reset_touches_no_event() {
     let recorder = unsafe {
         Recorder::from_raw(
             super::rig::driver(),
-            second,
+            super::rig::context(second),
             super::rig::telemetry(),
             config(),
         )
@@ -221,7 +221,9 @@ fn a_recorder_whose_context_was_reset_stops() {
     assert!(made.is_success());
     let (driver, telemetry) = (super::rig::driver(), super::rig::telemetry());
     // SAFETY: the context is live; that it goes first is what is tried.
-    let recorder = unsafe { Recorder::from_raw(driver, second, telemetry, config()) }.unwrap();
+    let recorder =
+        unsafe { Recorder::from_raw(driver, super::rig::context(second), telemetry, config()) }
+            .unwrap();
     let on = app.new_stream();
     let step = recorder.step();
     let lane = step.lane(LANE_DECODE, stream(on));

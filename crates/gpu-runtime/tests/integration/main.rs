@@ -5,7 +5,9 @@
 mod capture;
 mod default_streams;
 mod devices;
+mod disabled;
 mod docs;
+mod drain;
 mod drivers;
 mod errors;
 mod exits;
@@ -19,6 +21,7 @@ mod names;
 #[cfg(feature = "nvtx")]
 mod nvtx;
 mod oldest;
+mod owned;
 mod pacing;
 mod passes;
 mod processes;

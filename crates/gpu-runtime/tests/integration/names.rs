@@ -245,8 +245,14 @@ fn invalid_and_missing_names_harm_nothing() {
     let driver = unsafe { Driver::from_symbols("the simulator", find) };
     let driver = Arc::new(driver.unwrap());
     // SAFETY: the context lives as long as the application.
-    let recorder =
-        unsafe { Recorder::from_raw(driver, app.context, super::rig::telemetry(), config()) };
+    let recorder = unsafe {
+        Recorder::from_raw(
+            driver,
+            super::rig::context(app.context),
+            super::rig::telemetry(),
+            config(),
+        )
+    };
     let recorder = recorder.unwrap();
     for kernel in 1..=5 {
         let step = recorder.step();

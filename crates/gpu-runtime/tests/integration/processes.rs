@@ -36,7 +36,7 @@ fn inherit(app: &App, recorders: Vec<Recorder>) -> i32 {
     for recorder in &recorders {
         let before = (recorder.lane_ledger(), recorder.kernel_ledger());
         lane(app, recorder);
-        let landed = recorder.harvest();
+        let landed = recorder.harvest() as u64 + recorder.drain(Duration::from_secs(3_600)).landed;
         let after = (recorder.lane_ledger(), recorder.kernel_ledger());
         if landed != 0 || recorder.health().quarantined.is_some() {
             return 1;

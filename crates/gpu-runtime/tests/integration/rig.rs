@@ -2,7 +2,8 @@
 //! An application on the simulated driver with a recorder beside it.
 
 use metrale_gpu_runtime::timing::{
-    Driver, FuncRef, Harvest, InstallError, KernelRef, Recorder, RecorderConfig, StreamRef,
+    ContextRef, Driver, FuncRef, Harvest, InstallError, KernelRef, Recorder, RecorderConfig,
+    StreamRef,
 };
 pub(crate) use metrale_gpu_sim::app::{
     GLOBAL, RELAXED, THREAD_LOCAL, all_calls, calls, fail, fail_some, function, load_module,
@@ -44,12 +45,12 @@ impl App {
     pub(crate) fn try_recorder(&self, config: RecorderConfig) -> Result<Recorder, InstallError> {
         // SAFETY: the context lives as long as the application, which outlives
         // the recorder in every test.
-        unsafe { Recorder::from_raw(driver(), self.context, telemetry(), config) }
+        unsafe { Recorder::from_raw(driver(), context(self.context), telemetry(), config) }
     }
 }
 
 pub(crate) fn telemetry() -> &'static Telemetry {
-    let telemetry = Box::leak(Box::new(Telemetry::new()));
+    let telemetry = Telemetry::new().leak();
     let every_step = TelemetryConfig {
         every: 1,
         ..TelemetryConfig::DEFAULT
@@ -72,6 +73,10 @@ pub(crate) fn config() -> RecorderConfig {
 
 pub(crate) fn driver() -> Arc<Driver> {
     app::driver().expect("the simulator is complete")
+}
+
+pub(crate) fn context(handle: u64) -> ContextRef {
+    ContextRef::from_raw(handle)
 }
 
 pub(crate) fn stream(handle: u64) -> StreamRef<'static> {

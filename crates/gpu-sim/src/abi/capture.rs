@@ -7,8 +7,8 @@ use std::ptr;
 
 use metrale_gpu_sys::cuda::Status;
 
-use super::graph::node_handle;
 use super::{Out, call, put, put_if, some};
+use crate::graph::node_handle;
 use crate::symbols::Symbol;
 use crate::thread::{RELAXED, Thread};
 use crate::world::{Init, Outcome, World};

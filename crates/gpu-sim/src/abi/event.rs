@@ -34,6 +34,7 @@ pub(crate) extern "C" fn cuEventCreate(out: Out<'_, u64>, flags: c_uint) -> u32 
             context,
             is_timed,
             state: State::Never,
+            is_unread_mark: false,
         });
         put(out, event)
     })
@@ -68,6 +69,7 @@ fn record(
     };
     if let Some(found) = world.events.get_mut(event) {
         found.state = state;
+        found.is_unread_mark = false;
     }
     Ok(())
 }

@@ -1,30 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Graphs and their launches.
+//! Graphs: their making and their nodes.
+//!
+//! Reading and editing a graph is harmless beside a capture: the graph of a
+//! capture itself is edited so. Copying and destroying whole graphs count as
+//! unsafe calls, the stricter reading.
 #![allow(non_snake_case, reason = "the driver's own names")]
 
 use metrale_gpu_sys::cuda::Status;
 
-use super::{Out, call, put, some};
-use crate::graph::Exec;
+use super::{Out, call, graph_call, put, some};
+use crate::graph::{Graph, Kind, Node, node_handle, node_of};
 use crate::symbols::Symbol;
-use crate::thread::Thread;
 use crate::world::{Outcome, World};
 
-/// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`.
-const AUTO_FREE: u64 = 1;
-/// `CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH`, not with [`AUTO_FREE`].
-const DEVICE_LAUNCH: u64 = 4;
-/// All flags there are.
-const ALL_FLAGS: u64 = 15;
-
-/// The handle of a graph's node. Graphs' handles are far enough apart for
-/// millions of nodes each.
-pub(crate) const fn node_handle(graph: u64, node: usize) -> u64 {
-    (graph << 16) + node as u64 + 1
-}
-
 /// NULL gives 1, an unknown handle 400.
-fn known(world: &mut World, handle: u64, is_known: bool) -> Outcome {
+pub(super) fn known(world: &mut World, handle: u64, is_known: bool) -> Outcome {
     world.ready()?;
     match handle {
         0 => Err(Status::ERROR_INVALID_VALUE),
@@ -33,75 +23,164 @@ fn known(world: &mut World, handle: u64, is_known: bool) -> Outcome {
     }
 }
 
+/// A live graph.
+pub(super) fn graph(world: &mut World, handle: u64) -> Result<&mut Graph, Status> {
+    let is_known = world.graphs.get(handle).is_some();
+    known(world, handle, is_known)?;
+    let found = world.graphs.get_mut(handle);
+    found.ok_or(Status::ERROR_INVALID_HANDLE)
+}
+
+/// A live node.
+pub(super) fn node(world: &mut World, handle: u64) -> Result<&mut Node, Status> {
+    let (graph, place) = node_of(handle);
+    let found = world.graphs.get(graph);
+    let is_known = found.is_some_and(|graph| graph.node(place).is_some());
+    known(world, handle, is_known)?;
+    let found = world.graphs.get_mut(graph);
+    let found = found.and_then(|graph| graph.node_mut(place));
+    found.ok_or(Status::ERROR_INVALID_HANDLE)
+}
+
+/// The values of an array that a caller gives: 1 if it is NULL.
+///
+/// # Safety
+/// `values` is NULL or good for `count`.
+pub(super) unsafe fn given<'a, T>(values: *const T, count: usize) -> Result<&'a [T], Status> {
+    match count {
+        0 => Ok(&[]),
+        _ if values.is_null() => Err(Status::ERROR_INVALID_VALUE),
+        // SAFETY: not NULL; the rest is this function's contract.
+        _ => Ok(unsafe { std::slice::from_raw_parts(values, count) }),
+    }
+}
+
+/// The place of a live node of that graph: 1 if it is another's.
+pub(super) fn place_in(world: &mut World, graph: u64, handle: u64) -> Result<usize, Status> {
+    node(world, handle)?;
+    match node_of(handle) {
+        (owner, place) if owner == graph => Ok(place),
+        _ => Err(Status::ERROR_INVALID_VALUE),
+    }
+}
+
+/// Fills an array of `room`, with default values where there are fewer; nothing
+/// if it is NULL.
+///
+/// # Safety
+/// `to` is NULL or good for `room` values.
+pub(super) unsafe fn fill<T: Copy + Default>(to: *mut T, room: usize, found: &[T]) {
+    if to.is_null() {
+        return;
+    }
+    for place in 0..room {
+        let value = found.get(place).copied().unwrap_or_default();
+        // SAFETY: this function's contract.
+        let to = unsafe { to.add(place) };
+        // SAFETY: this function's contract.
+        unsafe { to.write(value) };
+    }
+}
+
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphInstantiateWithFlags(
-    out: Out<'_, u64>,
-    graph: u64,
-    flags: u64,
-) -> u32 {
-    let symbol = Symbol::cuGraphInstantiateWithFlags;
-    call(symbol, graph, 0, |world, thread| {
-        world.current(thread)?;
+pub(crate) extern "C" fn cuGraphCreate(out: Out<'_, u64>, flags: u32) -> u32 {
+    call(Symbol::cuGraphCreate, 0, 0, |world, _| {
+        world.ready()?;
         some(&out)?;
-        let nodes = world.graphs.get(graph).map(|graph| graph.nodes.clone());
-        known(world, graph, nodes.is_some())?;
-        let both = AUTO_FREE | DEVICE_LAUNCH;
-        if flags > ALL_FLAGS || flags & both == both {
+        if flags != 0 {
             return Err(Status::ERROR_INVALID_VALUE);
         }
-        let exec = world.execs.insert(Exec {
-            nodes: nodes.unwrap_or_default().into(),
-            last_end: 0,
-        });
-        put(out, exec)
+        let graph = world.new_graph();
+        put(out, graph)
     })
 }
 
-fn launch(world: &mut World, thread: Thread, exec: u64, stream: (u64, bool)) -> Outcome {
-    let is_known = world.execs.get(exec).is_some();
-    known(world, exec, is_known)?;
-    let key = world.stream_key(thread, stream.0, stream.1)?;
-    world.launch_graph(key, exec)
-}
-
+/// A graph is the child node's that it belongs to: 1.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphLaunch(exec: u64, stream: u64) -> u32 {
-    call(Symbol::cuGraphLaunch, exec, stream, |world, thread| {
-        launch(world, thread, exec, (stream, false))
+pub(crate) extern "C" fn cuGraphDestroy(handle: u64) -> u32 {
+    graph_call(Symbol::cuGraphDestroy, handle, 0, |world, thread| {
+        if graph(world, handle)?.is_child {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        world.unsafe_call(thread)?;
+        world.remove_graph(handle);
+        Ok(())
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphLaunch_ptsz(exec: u64, stream: u64) -> u32 {
-    call(Symbol::cuGraphLaunch_ptsz, exec, stream, |world, thread| {
-        launch(world, thread, exec, (stream, true))
+/// Whether the graph or a child of it allocates or frees.
+pub(super) fn owns_memory(world: &World, handle: u64) -> bool {
+    world.graphs.get(handle).is_some_and(|graph| {
+        graph.nodes().any(|(_, node)| match node.kind {
+            Kind::Child(child) => owns_memory(world, child),
+            _ => node.kind.owns_memory(),
+        })
     })
 }
 
-/// Takes no time.
+/// 1 for a graph that allocates or frees.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphUpload(exec: u64, stream: u64) -> u32 {
-    call(Symbol::cuGraphUpload, exec, stream, |world, thread| {
-        let is_known = world.execs.get(exec).is_some();
-        known(world, exec, is_known)?;
-        let key = world.stream_key(thread, stream, false)?;
-        world.target(key).map(|_| ())
+pub(crate) extern "C" fn cuGraphClone(out: Out<'_, u64>, original: u64) -> u32 {
+    graph_call(Symbol::cuGraphClone, original, 0, |world, thread| {
+        some(&out)?;
+        graph(world, original)?;
+        world.unsafe_call(thread)?;
+        if owns_memory(world, original) {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        let made = world.clone_graph(original);
+        if let Some(copy) = made.and_then(|made| world.graphs.get_mut(made)) {
+            copy.is_child = false;
+        }
+        put(out, made.ok_or(Status::ERROR_UNKNOWN)?)
     })
 }
 
+/// 1 unless the graph is a direct clone of the node's, and still has the copy.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphExecDestroy(exec: u64) -> u32 {
-    call(Symbol::cuGraphExecDestroy, exec, 0, |world, _| {
-        let is_known = world.execs.remove(exec).is_some();
-        known(world, exec, is_known)
+pub(crate) extern "C" fn cuGraphNodeFindInClone(
+    out: Out<'_, u64>,
+    original: u64,
+    copy: u64,
+) -> u32 {
+    graph_call(Symbol::cuGraphNodeFindInClone, copy, 0, |world, _| {
+        some(&out)?;
+        let origin = node(world, original)?.origin;
+        let (graph_of_original, _) = node_of(original);
+        let id = graph(world, graph_of_original)?.id;
+        let found = graph(world, copy)?;
+        let mut places = found.nodes().filter(|(_, node)| node.origin == origin);
+        match places.next() {
+            Some((place, _)) if found.clone_of == id => put(out, node_handle(copy, place)),
+            _ => Err(Status::ERROR_INVALID_VALUE),
+        }
     })
 }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphDestroy(graph: u64) -> u32 {
-    call(Symbol::cuGraphDestroy, graph, 0, |world, _| {
-        let is_known = world.graphs.remove(graph).is_some();
-        known(world, graph, is_known)
+/// Tells the nodes that `is_meant` picks.
+///
+/// # Safety
+/// `nodes` is NULL or good for `count` handles.
+unsafe fn nodes_of(
+    (symbol, handle): (Symbol, u64),
+    nodes: *mut u64,
+    count: Option<&mut usize>,
+    is_meant: impl Fn(&Node) -> bool,
+) -> u32 {
+    graph_call(symbol, handle, 0, |world, _| {
+        let meant = graph(world, handle)?
+            .nodes()
+            .filter(|(_, node)| is_meant(node));
+        let found: Vec<u64> = meant.map(|(place, _)| node_handle(handle, place)).collect();
+        let count = count.ok_or(Status::ERROR_INVALID_VALUE)?;
+        if nodes.is_null() {
+            *count = found.len();
+            return Ok(());
+        }
+        // SAFETY: this function's contract.
+        unsafe { fill(nodes, *count, &found) };
+        *count = found.len().min(*count);
+        Ok(())
     })
 }
 
@@ -116,29 +195,20 @@ pub(crate) unsafe extern "C" fn cuGraphGetNodes(
     nodes: *mut u64,
     count: Option<&mut usize>,
 ) -> u32 {
-    call(Symbol::cuGraphGetNodes, graph, 0, |world, _| {
-        let found = world.graphs.get(graph).map(|graph| graph.nodes.len());
-        known(world, graph, found.is_some())?;
-        let (found, count) = (
-            found.unwrap_or(0),
-            count.ok_or(Status::ERROR_INVALID_VALUE)?,
-        );
-        if nodes.is_null() {
-            *count = found;
-            return Ok(());
-        }
-        for node in 0..*count {
-            let handle = if node < found {
-                node_handle(graph, node)
-            } else {
-                0
-            };
-            // SAFETY: the caller promises room for `count` handles.
-            let place = unsafe { nodes.add(node) };
-            // SAFETY: as above.
-            unsafe { place.write(handle) };
-        }
-        *count = found.min(*count);
-        Ok(())
-    })
+    // SAFETY: this function's contract.
+    unsafe { nodes_of((Symbol::cuGraphGetNodes, graph), nodes, count, |_| true) }
+}
+
+/// # Safety
+/// As for [`cuGraphGetNodes`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cuGraphGetRootNodes(
+    graph: u64,
+    nodes: *mut u64,
+    count: Option<&mut usize>,
+) -> u32 {
+    let symbol = Symbol::cuGraphGetRootNodes;
+    let is_root = |node: &Node| node.deps.is_empty();
+    // SAFETY: this function's contract.
+    unsafe { nodes_of((symbol, graph), nodes, count, is_root) }
 }

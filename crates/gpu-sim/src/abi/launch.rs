@@ -3,12 +3,15 @@
 #![allow(non_snake_case, reason = "the driver's own names")]
 
 use std::ffi::{c_uint, c_void};
+use std::sync::Arc;
 
 use metrale_gpu_sys::cuda::Status;
 
 use super::call;
 use crate::capture::Target;
 use crate::graph::Kind;
+use crate::kernel::{Arguments, Kernel};
+use crate::module::Function;
 use crate::symbols::Symbol;
 use crate::thread::Thread;
 use crate::world::{Outcome, World};
@@ -17,16 +20,17 @@ use crate::world::{Outcome, World};
 const MAX_THREADS: u64 = 1_024;
 
 /// What a launch is made of.
-struct Launch {
-    function: u64,
-    grid: [c_uint; 3],
-    block: [c_uint; 3],
-    stream: (u64, bool),
-    parameters: *mut *mut c_void,
-    extra: *mut *mut c_void,
+pub(super) struct Launch {
+    pub(super) function: u64,
+    pub(super) grid: [c_uint; 3],
+    pub(super) block: [c_uint; 3],
+    pub(super) shared_bytes: c_uint,
+    pub(super) stream: (u64, bool),
+    pub(super) parameters: *mut *mut c_void,
+    pub(super) extra: *mut *mut c_void,
 }
 
-/// Appends a copy of an argument's bytes: 1 if a pointer on the way is NULL.
+/// A copy of an argument's bytes: 1 if a pointer on the way is NULL.
 ///
 /// # Safety
 /// `parameters` is NULL or has more than `place` pointers, and that one is NULL
@@ -35,8 +39,7 @@ unsafe fn argument(
     parameters: *mut *mut c_void,
     place: usize,
     bytes: usize,
-    to: &mut Vec<u8>,
-) -> Outcome {
+) -> Result<Vec<u8>, Status> {
     if parameters.is_null() {
         return Err(Status::ERROR_INVALID_VALUE);
     }
@@ -48,65 +51,114 @@ unsafe fn argument(
         return Err(Status::ERROR_INVALID_VALUE);
     }
     // SAFETY: this function's contract.
-    to.extend_from_slice(unsafe { std::slice::from_raw_parts(value.cast::<u8>(), bytes) });
-    Ok(())
+    Ok(unsafe { std::slice::from_raw_parts(value.cast::<u8>(), bytes) }.to_vec())
+}
+
+impl Launch {
+    /// 1 for a shape that no device runs, 801 for the `extra` form.
+    fn check(&self) -> Outcome {
+        let threads = self.block.iter().map(|n| u64::from(*n)).product::<u64>();
+        if self.grid.contains(&0) || threads == 0 || threads > MAX_THREADS {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        if self.extra.is_null() {
+            Ok(())
+        } else {
+            Err(Status::ERROR_NOT_SUPPORTED)
+        }
+    }
+
+    /// The kernel with copies of its arguments, as a graph keeps it.
+    ///
+    /// # Safety
+    /// The parameters are as `cuLaunchKernel` wants them: a pointer to each
+    /// argument of the function, each good for the size that the PTX declares.
+    pub(super) unsafe fn kernel(&self, world: &mut World) -> Result<Kernel, Status> {
+        self.check()?;
+        known(world, self.function)?;
+        let entry = &live(world, self.function)?.entry;
+        let mut values = Vec::with_capacity(entry.params.len());
+        for (place, bytes) in entry.params.iter().enumerate() {
+            // SAFETY: this function's contract.
+            values.push(unsafe { argument(self.parameters, place, *bytes) }?);
+        }
+        let told = entry.duration.and_then(|place| values.get(place));
+        let (told, name) = (told.and_then(|told| nanoseconds(told)), &entry.name);
+        Ok(Kernel {
+            function: self.function,
+            grid: self.grid,
+            block: self.block,
+            shared_bytes: self.shared_bytes,
+            ns: told.unwrap_or_else(|| world.config.kernel_duration(name)),
+            arguments: Arc::new(Arguments::new(&values)),
+        })
+    }
+
+    /// How long the kernel runs, of which only the argument for it is read.
+    ///
+    /// # Safety
+    /// As for [`Launch::kernel`].
+    unsafe fn duration(&self, world: &World, function: &Function) -> Result<u64, Status> {
+        let entry = &function.entry;
+        if self.parameters.is_null() && !entry.params.is_empty() {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        let told = match entry.duration {
+            // SAFETY: this function's contract; a duration has eight bytes.
+            Some(place) => nanoseconds(&unsafe { argument(self.parameters, place, 8) }?),
+            None => None,
+        };
+        Ok(told.unwrap_or_else(|| world.config.kernel_duration(&entry.name)))
+    }
+}
+
+fn nanoseconds(argument: &[u8]) -> Option<u64> {
+    argument.last_chunk().copied().map(u64::from_ne_bytes)
+}
+
+/// NULL and dead handles give 400.
+fn known(world: &mut World, function: u64) -> Outcome {
+    if function != 0 && world.functions.get(function).is_none() {
+        world.stale();
+    }
+    live(world, function).map(|_| ())
+}
+
+fn live(world: &World, function: u64) -> Result<&Function, Status> {
+    let found = world.functions.get(function);
+    found.ok_or(Status::ERROR_INVALID_HANDLE)
 }
 
 /// # Safety
-/// The parameters are as `cuLaunchKernel` wants them: a pointer to each argument
-/// of the function, each good for the size that the PTX declares.
+/// As for [`Launch::kernel`].
 unsafe fn launch(world: &mut World, thread: Thread, launch: &Launch) -> Outcome {
     world.ready()?;
-    if launch.function == 0 {
-        return Err(Status::ERROR_INVALID_HANDLE);
-    }
-    let Some(function) = world.functions.get(launch.function) else {
-        return Err(world.stale());
-    };
-    let (context, is_loaded) = (function.context, function.is_loaded);
+    known(world, launch.function)?;
+    let found = live(world, launch.function)?;
+    let (context, is_loaded) = (found.context, found.is_loaded);
     let key = world.stream_key(thread, launch.stream.0, launch.stream.1)?;
     if world.stream(key)?.context != context {
         return Err(Status::ERROR_INVALID_HANDLE);
     }
-    let threads = launch.block.iter().map(|n| u64::from(*n)).product::<u64>();
-    if launch.grid.contains(&0) || threads == 0 || threads > MAX_THREADS {
-        return Err(Status::ERROR_INVALID_VALUE);
-    }
-    if !launch.extra.is_null() {
-        return Err(Status::ERROR_NOT_SUPPORTED);
-    }
+    launch.check()?;
     if !is_loaded {
         world.unsafe_call(thread)?;
     }
     let target = world.target(key)?;
-    let function = world.functions.get_mut(launch.function);
-    let function = function.ok_or(Status::ERROR_INVALID_HANDLE)?;
-    function.is_loaded = true;
-    let entry = &function.entry;
-    let mut arguments = Vec::new();
-    let mut ns = None;
-    for (place, bytes) in entry.params.iter().enumerate() {
-        let is_duration = entry.duration == Some(place);
-        // Only a graph keeps all arguments.
-        if !is_duration && target == Target::Device && !launch.parameters.is_null() {
-            continue;
-        }
-        // SAFETY: this function's contract.
-        unsafe { argument(launch.parameters, place, *bytes, &mut arguments) }?;
-        if is_duration {
-            ns = arguments.last_chunk().copied().map(u64::from_ne_bytes);
-        }
+    if let Some(found) = world.functions.get_mut(launch.function) {
+        found.is_loaded = true;
     }
-    let ns = ns.unwrap_or_else(|| world.config.kernel_duration(&entry.name));
     match target {
-        Target::Device => world.submit(key, ns).map(|_| ()),
+        Target::Device => {
+            let found = live(world, launch.function)?;
+            // SAFETY: this function's contract.
+            let ns = unsafe { launch.duration(world, found) }?;
+            world.submit(key, ns).map(|_| ())
+        }
         Target::Capture(id) => {
-            let kind = Kind::Kernel {
-                function: launch.function,
-                ns,
-                arguments,
-            };
-            world.add_node(id, key, kind)
+            // SAFETY: this function's contract.
+            let kernel = unsafe { launch.kernel(world) }?;
+            world.add_node(id, key, Kind::Kernel(kernel))
         }
     }
 }
@@ -125,7 +177,7 @@ macro_rules! launch_kernel {
             block_x: c_uint,
             block_y: c_uint,
             block_z: c_uint,
-            _shared_bytes: c_uint,
+            shared_bytes: c_uint,
             stream: u64,
             parameters: *mut *mut c_void,
             extra: *mut *mut c_void,
@@ -134,6 +186,7 @@ macro_rules! launch_kernel {
                 function,
                 grid: [grid_x, grid_y, grid_z],
                 block: [block_x, block_y, block_z],
+                shared_bytes,
                 stream: (stream, $per_thread),
                 parameters,
                 extra,
@@ -178,6 +231,7 @@ macro_rules! launch_kernel_ex {
                     function,
                     grid: config.grid,
                     block: config.block,
+                    shared_bytes: config.shared_bytes,
                     stream: (config.stream, $per_thread),
                     parameters,
                     extra,

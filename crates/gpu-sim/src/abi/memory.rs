@@ -61,7 +61,7 @@ pub(crate) extern "C" fn cuMemAllocAsync(out: Out<'_, u64>, bytes: usize, stream
         };
         match target {
             Target::Device => world.submit(key, 0).map(|_| ())?,
-            Target::Capture(id) => world.add_node(id, key, Kind::Memory)?,
+            Target::Capture(id) => world.add_node(id, key, Kind::Allocate)?,
         }
         put(out, address)
     })
@@ -80,7 +80,7 @@ pub(crate) extern "C" fn cuMemFreeAsync(address: u64, stream: u64) -> u32 {
             Target::Capture(_) if address != 0 && !world.memory.is_allocated(address) => {
                 Err(Status::ERROR_INVALID_VALUE)
             }
-            Target::Capture(id) => world.add_node(id, key, Kind::Memory),
+            Target::Capture(id) => world.add_node(id, key, Kind::Release),
         }
     })
 }

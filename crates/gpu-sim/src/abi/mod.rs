@@ -10,12 +10,17 @@ pub(crate) mod capture;
 pub(crate) mod context;
 pub(crate) mod device;
 pub(crate) mod event;
+pub(crate) mod exec;
+pub(crate) mod exec_update;
 pub(crate) mod graph;
+pub(crate) mod graph_edges;
+pub(crate) mod graph_nodes;
 pub(crate) mod launch;
 pub(crate) mod lookup;
 pub(crate) mod memory;
 pub(crate) mod module;
 pub(crate) mod stream;
+pub(crate) mod user_object;
 
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,6 +32,7 @@ use crate::faults;
 use crate::log::Record;
 use crate::symbols::Symbol;
 use crate::thread::Thread;
+use crate::watch::Use;
 use crate::world::{self, Outcome, World};
 
 /// An out pointer of a C function.
@@ -63,6 +69,18 @@ pub(crate) fn call(
 ) -> u32 {
     let outcome = catch_unwind(AssertUnwindSafe(|| guarded(symbol, handle, stream, body)));
     outcome.unwrap_or(Status::ERROR_UNKNOWN).0
+}
+
+/// As [`call`], for a call on a graph, a node's graph or an executable: none may
+/// be used by two threads at once.
+pub(crate) fn graph_call(
+    symbol: Symbol,
+    object: u64,
+    stream: u64,
+    body: impl FnOnce(&mut World, Thread) -> Outcome,
+) -> u32 {
+    let _use = Use::begin(object);
+    call(symbol, object, stream, body)
 }
 
 fn guarded(
@@ -106,7 +124,11 @@ fn guarded(
         time_ns,
     });
     let wait = world.wait_until.take();
+    let callbacks = std::mem::take(&mut world.callbacks);
     drop(guard);
+    for callback in callbacks {
+        callback.run();
+    }
     if let Some(until) = wait {
         sleep_until(until);
     }

@@ -114,7 +114,7 @@ impl Script {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{Script, all};
+    use super::{Difference, Script, all};
 
     fn script(steps: &'static str) -> Script {
         Script {
@@ -125,7 +125,7 @@ mod tests {
         }
     }
 
-    fn run(script: &Script) -> Result<(), Vec<super::Difference>> {
+    fn run(script: &Script) -> Result<(), Vec<Difference>> {
         // SAFETY: the simulator's own functions; `exclusive` is held.
         unsafe { script.run(&crate::symbol) }
     }
@@ -165,8 +165,13 @@ mod tests {
         let lines: Vec<usize> = differences.iter().map(|found| found.line).collect();
         assert_eq!(lines, [3, 4, 5, 6, 7]);
         let told = |at: usize| {
-            let it = &differences[at];
-            [it.call.as_str(), it.expected.as_str(), it.found.as_str()]
+            let Difference {
+                call,
+                expected,
+                found,
+                ..
+            } = &differences[at];
+            [call, expected, found].map(String::as_str)
         };
         assert_eq!(told(0), ["capturing s", "0 active", "told none"]);
         assert_eq!(told(1), ["query NULL", "0", "answered 400"]);

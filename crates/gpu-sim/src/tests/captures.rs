@@ -4,7 +4,7 @@
 use std::ptr;
 
 use super::{elapsed, function, launch, load, made, new_event, new_stream, start, told};
-use crate::abi::{capture, event, graph, memory, stream};
+use crate::abi::{capture, event, exec, graph, memory, stream};
 use crate::control;
 
 fn begin(stream: u64) {
@@ -16,7 +16,7 @@ fn end(stream: u64) -> (u32, u64) {
 }
 
 fn instantiate(graph: u64) -> u64 {
-    made(|out| graph::cuGraphInstantiateWithFlags(Some(out), graph, 0))
+    made(|out| exec::cuGraphInstantiateWithFlags(Some(out), graph, 0))
 }
 
 #[test]
@@ -28,8 +28,8 @@ fn a_graph_never_runs_beside_itself() {
     begin(a);
     assert_eq!(launch(kernel, a, 100), 0);
     let exec = instantiate(end(a).1);
-    assert_eq!(graph::cuGraphLaunch(exec, a), 0);
-    assert_eq!(graph::cuGraphLaunch(exec, b), 0);
+    assert_eq!(exec::cuGraphLaunch(exec, a), 0);
+    assert_eq!(exec::cuGraphLaunch(exec, b), 0);
     assert_eq!(stream::cuStreamSynchronize(b), 0);
     assert_eq!(
         control::now_ns(),
@@ -50,7 +50,7 @@ fn a_graph_launched_into_a_capture_becomes_part_of_it() {
     let inner = instantiate(end(stream).1);
     begin(stream);
     assert_eq!(launch(kernel, stream, 1), 0);
-    assert_eq!(graph::cuGraphLaunch(inner, stream), 0);
+    assert_eq!(exec::cuGraphLaunch(inner, stream), 0);
     assert_eq!(launch(kernel, stream, 3), 0);
     let (status, outer) = end(stream);
     assert_eq!(status, 0);
@@ -58,7 +58,7 @@ fn a_graph_launched_into_a_capture_becomes_part_of_it() {
     // SAFETY: NULL asks for the number.
     let status = unsafe { graph::cuGraphGetNodes(outer, ptr::null_mut(), Some(&mut count)) };
     assert_eq!((status, count), (0, 4));
-    assert_eq!(graph::cuGraphLaunch(instantiate(outer), stream), 0);
+    assert_eq!(exec::cuGraphLaunch(instantiate(outer), stream), 0);
     assert_eq!(stream::cuStreamSynchronize(stream), 0);
     assert_eq!(control::now_ns(), 34);
 }
@@ -74,7 +74,7 @@ fn an_argument_is_read_when_it_is_captured() {
     assert_eq!(launch(kernel, stream, 5), 0);
     let exec = instantiate(end(stream).1);
     control::set_kernel_duration("plain", 9_000);
-    assert_eq!(graph::cuGraphLaunch(exec, stream), 0);
+    assert_eq!(exec::cuGraphLaunch(exec, stream), 0);
     assert_eq!(stream::cuStreamSynchronize(stream), 0);
     assert_eq!(control::now_ns(), 70);
 }
@@ -94,7 +94,7 @@ fn an_external_wait_is_a_node_and_waits_at_every_launch() {
     assert_eq!(status, 0);
     assert_eq!(launch(kernel, side, 500), 0);
     assert_eq!(event::cuEventRecord(event, side), 0);
-    assert_eq!(graph::cuGraphLaunch(instantiate(captured), main), 0);
+    assert_eq!(exec::cuGraphLaunch(instantiate(captured), main), 0);
     assert_eq!(stream::cuStreamSynchronize(main), 0);
     assert_eq!(control::now_ns(), 501);
 }
@@ -198,7 +198,7 @@ fn captured_copies_move_bytes_at_every_launch() {
     for value in [5, 6] {
         // SAFETY: eight bytes were allocated.
         unsafe { host.write_bytes(value, 8) };
-        assert_eq!(graph::cuGraphLaunch(exec, stream), 0);
+        assert_eq!(exec::cuGraphLaunch(exec, stream), 0);
         assert_eq!(back, [9, 9, 9, 9, value, value, value, value]);
     }
     assert_eq!(stream::cuStreamSynchronize(stream), 0);
@@ -206,7 +206,7 @@ fn captured_copies_move_bytes_at_every_launch() {
     assert_eq!(memory::cuMemFreeHost(host.cast()), 0);
     assert_eq!(memory::cuMemFreeHost(host.cast()), 1);
     assert_eq!(memory::cuMemFree_v2(device), 0);
-    assert_eq!(graph::cuGraphLaunch(exec, stream), 1, "its memory is gone");
+    assert_eq!(exec::cuGraphLaunch(exec, stream), 1, "its memory is gone");
 }
 
 #[test]
@@ -217,10 +217,10 @@ fn an_event_record_node_of_a_destroyed_event_is_a_dead_handle() {
     begin(stream);
     assert_eq!(event::cuEventRecordWithFlags(event, stream, 1), 0);
     let exec = instantiate(end(stream).1);
-    assert_eq!(graph::cuGraphLaunch(exec, stream), 0);
+    assert_eq!(exec::cuGraphLaunch(exec, stream), 0);
     assert_eq!(elapsed(event, event), (0, 0.0));
     assert_eq!(event::cuEventDestroy_v2(event), 0);
-    assert_eq!(graph::cuGraphLaunch(exec, stream), 400);
+    assert_eq!(exec::cuGraphLaunch(exec, stream), 400);
     assert_eq!(control::stale_handle_uses(), 1);
 }
 
@@ -265,7 +265,7 @@ fn instantiation_flags_are_checked() {
     let (_, graph) = end(stream);
     let status = |flags| {
         told(0, |out| {
-            graph::cuGraphInstantiateWithFlags(Some(out), graph, flags)
+            exec::cuGraphInstantiateWithFlags(Some(out), graph, flags)
         })
         .0
     };
@@ -276,7 +276,7 @@ fn instantiation_flags_are_checked() {
         "freed at launch, and launched from the device"
     );
     assert_eq!(status(16), 1);
-    assert_eq!(graph::cuGraphLaunch(instantiate(graph), stream), 0, "empty");
+    assert_eq!(exec::cuGraphLaunch(instantiate(graph), stream), 0, "empty");
     assert_eq!(graph::cuGraphDestroy(graph), 0);
     assert_eq!(graph::cuGraphDestroy(graph), 400);
     assert_eq!(graph::cuGraphDestroy(0), 1);

@@ -3,7 +3,7 @@
 //! observation.
 
 use metrale_loom_tests::{Bound, model, spawn};
-use metrale_telemetry::instrument::PackedCells;
+use metrale_telemetry::runtime::PackedCells;
 use std::sync::Arc;
 
 const NS: u64 = 7;
@@ -69,5 +69,23 @@ fn a_wide_value_against_a_reader_and_a_fold() {
         adds();
         wide();
         assert_eq!(read(&cell), Some((3, 3 * NS)));
+    });
+}
+
+#[test]
+fn a_sum_past_its_most_against_a_reader_and_another() {
+    model(Bound::Preemptions(3), || {
+        let cell = Cell::default();
+        cell.add_wide(0, u64::MAX - 1);
+        let adds = [NS, u64::MAX].map(|ns| {
+            let cell = Arc::clone(&cell);
+            spawn(move || cell.add_wide(0, ns))
+        });
+        if let Some((count, sum)) = read(&cell) {
+            let least = if count == 1 { u64::MAX - 1 } else { u64::MAX };
+            assert_eq!(sum, least, "it fell, at {count}");
+        }
+        adds.into_iter().for_each(|join| join());
+        assert_eq!(read(&cell), Some((3, u64::MAX)));
     });
 }

@@ -4,9 +4,10 @@
 
 use metrale_loom_tests::{Bound, Found, Pairs, Steps, model, next_on_entry, spawn};
 use metrale_telemetry::kernel::{
-    Anchor, Edge, EventOps, Fold, KernelInstruments, Place, SpanKey, SpanPoll, SpanRing, SpanTag,
-    StepId, StepLosses,
+    Edge, EventOps, KernelInstruments, Place, SpanKey, SpanPoll, SpanRing, SpanTag, StepId,
+    StepLosses,
 };
+use metrale_telemetry::runtime::{Anchor, Fold};
 use std::sync::{Arc, Mutex};
 
 const TRACK: u32 = 0;

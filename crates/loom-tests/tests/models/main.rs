@@ -9,6 +9,7 @@ mod folds;
 mod gaps;
 mod harvesters;
 mod recorders;
+mod records;
 mod steps;
 mod table;
 mod tail;

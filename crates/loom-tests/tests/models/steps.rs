@@ -4,7 +4,7 @@
 //! without its first ones.
 
 use metrale_loom_tests::{Bound, Found, Steps, model, next_on_entry, spawn};
-use metrale_telemetry::kernel::Anchor;
+use metrale_telemetry::runtime::Anchor;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -51,6 +51,18 @@ fn a_fold_against_the_first_span() {
         let folded = folded.expect("it is complete");
         assert!(folded.placed && folded.spans == 1);
         assert!(steps.table.is_idle());
+    });
+}
+
+#[test]
+fn a_number_is_that_of_its_step() {
+    model(Bound::None, || {
+        let steps = Steps::new();
+        let recorder = enters(&steps, TRACK);
+        let number = steps.table.number(TRACK);
+        assert!(number.is_none_or(|number| number == Steps::number(TRACK)));
+        recorder();
+        assert_eq!(steps.table.number(TRACK), Some(Steps::number(TRACK)));
     });
 }
 

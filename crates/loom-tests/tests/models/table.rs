@@ -2,7 +2,7 @@
 //! A row of the kernel table: claimed once, whoever comes.
 
 use metrale_loom_tests::{Bound, model, spawn};
-use metrale_telemetry::kernel::KernelTable;
+use metrale_telemetry::runtime::KernelTable;
 use std::sync::Arc;
 
 const NS: u64 = 7;

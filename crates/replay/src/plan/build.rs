@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use super::join::join;
 use super::lanes::{self, Marked};
 use super::notes::notes;
+use super::overruns;
 use super::units::{Units, units};
 use super::{Op, Plan, Step, Stream, Timing, What};
 use crate::steps::{Patterns, Steps};
@@ -21,7 +22,7 @@ pub fn build(trace: &Trace, patterns: &Patterns, timing: Timing) -> Plan {
     let joined = join(trace);
     let mut plan = Plan::default();
     name_streams(trace, &mut plan);
-    let mut units = units(trace, &steps, &joined, timing);
+    let units = units(trace, &steps, &joined, timing);
 
     let mut numbers = vec![None; steps.all().len()];
     for step in units.list.iter().filter_map(|unit| unit.step) {
@@ -34,10 +35,11 @@ pub fn build(trace: &Trace, patterns: &Patterns, timing: Timing) -> Plan {
             });
         }
     }
-    plan.notes = notes(trace, &steps, &joined, plan.steps.len(), units.placed);
+    plan.overruns = overruns::find(trace, &units, &steps);
+    plan.notes = notes(trace, &steps, &joined, &plan, units.placed);
     drop(joined);
     let spans = lanes::spans(trace, &units, &steps, &numbers);
-    plan.ops = operations(trace, &mut units, &spans, &numbers);
+    plan.ops = operations(trace, &units, &spans, &numbers);
     plan.spans = spans.into_iter().map(|marked| marked.span).collect();
     plan.kernels = trace.names.texts(&units.kernels);
     plan.graphs = units.graphs;
@@ -103,12 +105,7 @@ fn opened(units: &Units, numbers: &[Option<u32>]) -> Vec<Opened> {
     opened
 }
 
-fn operations(
-    trace: &Trace,
-    units: &mut Units,
-    spans: &[Marked],
-    numbers: &[Option<u32>],
-) -> Vec<Op> {
+fn operations(trace: &Trace, units: &Units, spans: &[Marked], numbers: &[Option<u32>]) -> Vec<Op> {
     let steps = opened(units, numbers);
     let mut ends: Vec<u32> = (0..spans.len() as u32).collect();
     ends.sort_by_key(|&span| spans[span as usize].last);

@@ -49,41 +49,47 @@ pub(super) fn join(trace: &Trace) -> Joined {
         &order[from..to.min(from + MOST_PROCESSES)]
     };
 
+    // Work of one launch stands together: its calls are looked up once.
+    let launches = || {
+        let together = trace.work.chunk_by(|a, b| a.correlation == b.correlation);
+        together.map(|works| (works, works[0].correlation.map_or(&[][..], candidates)))
+    };
     // (device, process): how many works only it can have launched, and how
     // many it called for last before they ran.
     let mut votes: HashMap<(u32, u32), (u64, u64)> = HashMap::new();
-    for work in &trace.work {
-        let device = trace.streams[work.stream as usize].device;
-        match work.correlation.map(candidates).unwrap_or(&[]) {
-            [] => {}
-            [one] => votes.entry((device, call(*one).process)).or_default().0 += 1,
-            several => {
-                let before = several.iter().filter(|&&i| call(i).at_ns <= work.start_ns);
-                if let Some(&last) = before.max_by_key(|&&i| (call(i).at_ns, std::cmp::Reverse(i)))
-                {
-                    votes.entry((device, call(last).process)).or_default().1 += 1;
+    for (works, found) in launches() {
+        for work in works {
+            let device = trace.streams[work.stream as usize].device;
+            match found {
+                [] => {}
+                [one] => votes.entry((device, call(*one).process)).or_default().0 += 1,
+                several => {
+                    let before = several.iter().filter(|&&i| call(i).at_ns <= work.start_ns);
+                    let last = before.max_by_key(|&&i| (call(i).at_ns, std::cmp::Reverse(i)));
+                    if let Some(&last) = last {
+                        votes.entry((device, call(last).process)).or_default().1 += 1;
+                    }
                 }
             }
         }
     }
-    let mut shared = 0;
-    let calls = trace
-        .work
-        .iter()
-        .map(|work| {
+    let mut joined = Joined {
+        calls: Vec::with_capacity(trace.work.len()),
+        shared: 0,
+    };
+    for (works, found) in launches() {
+        for work in works {
             let device = trace.streams[work.stream as usize].device;
-            let found = work.correlation.map(candidates).unwrap_or(&[]);
-            if found.len() > 1 {
-                shared += 1;
-            }
-            found.iter().copied().max_by_key(|&i| {
+            joined.shared += u64::from(found.len() > 1);
+            let most = found.iter().copied().max_by_key(|&i| {
                 let process = call(i).process;
                 let vote = votes.get(&(device, process)).copied().unwrap_or_default();
                 (vote, std::cmp::Reverse(process))
-            })
-        })
-        .collect();
-    Joined { calls, shared }
+            });
+            joined.calls.push(most);
+        }
+    }
+    joined
 }
 
 /// Whether the call launches a graph.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The lane spans of a plan.
 //!
-//! Invariants: a step has one span, on the stream with most of its GPU time;
-//! work outside every step has one per unbroken run and stream. A span's first
-//! and last unit are on its stream.
+//! Invariants: a step has one span on each device that it launches on, on the
+//! stream with most of its GPU time there; work outside every step has one per
+//! unbroken run and stream. A span's first and last unit are on its stream.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::LaneSpan;
 use super::units::Units;
@@ -32,25 +32,22 @@ pub(super) fn spans(
 ) -> Vec<Marked> {
     let lane_streams = lane_streams(trace, units, steps.all().len());
     let mut spans: Vec<Marked> = Vec::new();
-    let mut of_step = vec![NONE; steps.all().len()];
+    // By step and stream.
+    let mut of_step: HashMap<(u32, u32), u32> = HashMap::new();
     // Per stream: the run and its span.
     let mut of_run = vec![(NONE, NONE); trace.streams.len()];
     let mut run = 0;
-    // (span, work), for the works that a span's extent is taken from.
-    let mut members: Vec<(u32, u32)> = Vec::new();
+    // Of each unit: its work on the unit's own stream is the span's.
+    let mut span_of = vec![None; units.list.len()];
     for (i, unit) in units.list.iter().enumerate() {
         let next = spans.len() as u32;
         let number = match unit.step {
             Some(step) => {
                 run += 1;
-                if lane_streams[step as usize] != Some(unit.stream) {
+                if !lane_streams[step as usize].contains(&unit.stream) {
                     continue;
                 }
-                let known = &mut of_step[step as usize];
-                if *known == NONE {
-                    *known = next;
-                }
-                *known
+                *of_step.entry((step, unit.stream)).or_insert(next)
             }
             None => {
                 let known = &mut of_run[unit.stream as usize];
@@ -61,51 +58,61 @@ pub(super) fn spans(
             }
         };
         if number == next {
+            let found = unit.step.map(|step| &steps.all()[step as usize]);
             spans.push(Marked {
                 span: LaneSpan {
-                    lane: unit
-                        .step
-                        .map_or(Lane::Admit, |s| steps.all()[s as usize].what.lane),
-                    step: unit.step.and_then(|s| numbers[s as usize]),
+                    lane: found.map_or(Lane::Admit, |step| step.what.lane),
+                    step: unit.step.and_then(|step| numbers[step as usize]),
                     stream: unit.stream,
                     start_ns: 0,
                     span_ns: 0,
                     overlap_ns: 0,
+                    overlap_lanes_ns: 0,
                 },
                 first: i as u32,
                 last: i as u32,
             });
         }
         spans[number as usize].last = i as u32;
-        let here = units.works(unit).iter();
-        let here = here.filter(|&&w| trace.work[w as usize].stream == unit.stream);
-        members.extend(here.map(|&w| (number, w)));
+        span_of[i] = Some(number);
     }
-    members.sort_by_key(|&(span, work)| (span, trace.work[work as usize].start_ns));
-    for works in members.chunk_by(|a, b| a.0 == b.0) {
-        measure(trace, works, &mut spans[works[0].0 as usize].span);
-    }
+    measure(trace, units, &span_of, &mut spans);
     spans
 }
 
-/// The recorded extent and overlap of `works`, which stand in order of start.
-fn measure(trace: &Trace, works: &[(u32, u32)], span: &mut LaneSpan) {
-    let work = |&(_, w): &(u32, u32)| &trace.work[w as usize];
-    let start_ns = work(&works[0]).start_ns;
-    let (mut end, mut sum, mut union) = (start_ns, 0u64, 0u64);
-    for work in works.iter().map(work) {
-        sum += work.duration_ns;
-        union += work.end_ns().saturating_sub(work.start_ns.max(end)).max(0) as u64;
-        end = end.max(work.end_ns());
+/// The recorded extent of each span, and what its stream has at once.
+fn measure(trace: &Trace, units: &Units, span_of: &[Option<u32>], spans: &mut [Marked]) {
+    // Ends so far, of each stream and of each span.
+    let mut stream_ends = vec![i64::MIN; trace.streams.len()];
+    let mut span_ends = vec![i64::MIN; spans.len()];
+    for (unit, work) in units.by_start(trace) {
+        let (start_ns, end_ns) = (work.start_ns, work.end_ns());
+        // Work in order of start covers no gap before its reach again.
+        let reach = |reached_ns: &mut i64| {
+            let twice_ns = end_ns.min(*reached_ns).saturating_sub(start_ns).max(0) as u64;
+            *reached_ns = end_ns.max(*reached_ns);
+            twice_ns
+        };
+        let on_stream_ns = reach(&mut stream_ends[work.stream as usize]);
+        let is_own = work.stream == units.list[unit as usize].stream;
+        let Some(number) = span_of[unit as usize].filter(|_| is_own) else {
+            continue;
+        };
+        let span = &mut spans[number as usize].span;
+        let span_end = &mut span_ends[number as usize];
+        if *span_end == i64::MIN {
+            span.start_ns = start_ns;
+        }
+        let in_span_ns = reach(span_end);
+        span.span_ns = span_end.abs_diff(span.start_ns);
+        span.overlap_ns += in_span_ns;
+        span.overlap_lanes_ns += on_stream_ns - in_span_ns;
     }
-    span.start_ns = start_ns;
-    span.span_ns = end.abs_diff(start_ns);
-    span.overlap_ns = sum - union;
 }
 
-/// For each step, the stream with most of its GPU time among those on which
-/// something of it is launched.
-fn lane_streams(trace: &Trace, units: &Units, steps: usize) -> Vec<Option<u32>> {
+/// For each step and each device that something of it is launched on: the stream
+/// with most of the step's GPU time there.
+fn lane_streams(trace: &Trace, units: &Units, steps: usize) -> Vec<Vec<u32>> {
     let mut times: Vec<BTreeMap<u32, (u64, bool)>> = vec![BTreeMap::new(); steps];
     for unit in &units.list {
         let Some(step) = unit.step else { continue };
@@ -116,14 +123,16 @@ fn lane_streams(trace: &Trace, units: &Units, steps: usize) -> Vec<Option<u32>> 
         }
         times.entry(unit.stream).or_default().1 = true;
     }
-    times
-        .iter()
-        .map(|streams| {
-            streams
-                .iter()
-                .filter(|(_, (_, launched))| *launched)
-                .max_by_key(|(stream, (time, _))| (*time, std::cmp::Reverse(**stream)))
-                .map(|(stream, _)| *stream)
-        })
-        .collect()
+    let most = |streams: &BTreeMap<u32, (u64, bool)>| {
+        let mut of_device: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
+        for (&stream, &(time, _)) in streams.iter().filter(|(_, (_, launched))| *launched) {
+            let device = trace.streams[stream as usize].device;
+            let most = of_device.entry(device).or_insert((time, stream));
+            if time > most.0 {
+                *most = (time, stream);
+            }
+        }
+        of_device.into_values().map(|(_, stream)| stream).collect()
+    };
+    times.iter().map(most).collect()
 }

@@ -10,11 +10,18 @@ mod graph;
 mod join;
 mod lanes;
 mod notes;
+mod overruns;
 mod place;
 mod units;
 
 pub use build::build;
 
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+
+use metrale_telemetry::snapshot::RowKind;
+
+use crate::report::count;
 use crate::steps::Lane;
 
 /// When the host launches what it launches.
@@ -43,6 +50,8 @@ pub struct Plan {
     pub spans: Vec<LaneSpan>,
     /// What the host does.
     pub ops: Vec<Op>,
+    /// Records that cannot be right.
+    pub overruns: Vec<Overrun>,
     /// What a reader must know: drops, guesses, steps without counts.
     pub notes: Vec<String>,
 }
@@ -81,7 +90,37 @@ pub struct LaneSpan {
     /// Sum of the work on the stream less its union, nanoseconds: what a
     /// stream that runs in order lays end to end.
     pub overlap_ns: u64,
+    /// The same of this span's work and other work on the stream begun before
+    /// it, nanoseconds.
+    pub overlap_lanes_ns: u64,
 }
+
+/// A record that goes on long after the next one on its stream has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overrun {
+    /// What it is of.
+    pub launched: Launched,
+    /// Index into [`Plan::streams`].
+    pub stream: u32,
+    /// The lane of its launch.
+    pub lane: Lane,
+    /// Its recorded length, nanoseconds.
+    pub duration_ns: u64,
+}
+
+/// What is launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Launched {
+    /// Index into [`Plan::kernels`].
+    Kernel(u32),
+    /// Index into [`Plan::graphs`].
+    Graph(u32),
+    /// A copy or a memory set: it has no row.
+    Copy,
+}
+
+/// A row: its device, its kind and its name.
+pub type RowKey = (u32, RowKind, String);
 
 /// What a host operation launches or marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,6 +218,11 @@ pub struct Node {
 }
 
 impl Graph {
+    /// What its row is called.
+    pub fn name(&self) -> String {
+        format!("graph of {} kernels", count(self.kernels() as u64))
+    }
+
     /// Nodes that are kernels.
     pub fn kernels(&self) -> usize {
         let nodes = self.chains.iter().flat_map(|c| &c.nodes);
@@ -201,6 +245,36 @@ impl Graph {
 }
 
 impl Plan {
+    /// The device of a stream.
+    pub fn device(&self, stream: u32) -> u32 {
+        let stream = self.streams.get(stream as usize);
+        stream.map_or(0, |stream| stream.device)
+    }
+
+    /// What was counted by device and launch, by row: graphs of as many kernels
+    /// share one.
+    pub fn by_row<T: Default + AddAssign>(
+        &self,
+        counted: impl IntoIterator<Item = ((u32, Launched), T)>,
+    ) -> BTreeMap<RowKey, T> {
+        let mut rows: BTreeMap<RowKey, T> = BTreeMap::new();
+        for ((device, launched), counted) in counted {
+            let key = match launched {
+                Launched::Kernel(kernel) => {
+                    let name = self.kernels[kernel as usize].clone();
+                    (device, RowKind::Kernel, name)
+                }
+                Launched::Graph(graph) => {
+                    let name = self.graphs[graph as usize].name();
+                    (device, RowKind::Graph, name)
+                }
+                Launched::Copy => continue,
+            };
+            *rows.entry(key).or_default() += counted;
+        }
+        rows
+    }
+
     /// The lane of an operation that has this step.
     pub fn lane(&self, step: Option<u32>) -> Lane {
         let step = step.and_then(|step| self.steps.get(step as usize));

@@ -3,17 +3,20 @@
 //!
 //! Invariant: every guess and every drop is said, with its count.
 
+use super::Plan;
 use super::join::Joined;
+use super::overruns::TIMES;
+use crate::report::time;
 use crate::steps::Steps;
 use crate::trace::Trace;
 
-/// The notes on a plan with `with_work` steps and `placed` works that have their
-/// step by their stamps.
+/// The notes on `plan`, of which the steps and overruns are known; `placed` works
+/// have their step by their stamps.
 pub(super) fn notes(
     trace: &Trace,
     steps: &Steps,
     joined: &Joined,
-    with_work: usize,
+    plan: &Plan,
     placed: usize,
 ) -> Vec<String> {
     let mut notes = Vec::new();
@@ -32,10 +35,24 @@ pub(super) fn notes(
             all.len()
         ));
     }
-    if all.len() > with_work {
+    let idle = all.len() - plan.steps.len();
+    if idle > 0 {
+        notes.push(format!("{idle} steps launched no GPU work: not replayed"));
+    }
+    if let Some(longest) = plan
+        .overruns
+        .iter()
+        .map(|overrun| overrun.duration_ns)
+        .max()
+    {
+        let records = match plan.overruns.len() {
+            1 => "1 record runs".to_owned(),
+            n => format!("{n} records run"),
+        };
         notes.push(format!(
-            "{} steps launched no GPU work: not replayed",
-            all.len() - with_work
+            "{records} on after the next one on the stream began, for over {TIMES} times the \
+             length of those around: rows marked (?) are not to be believed; the longest is of {}",
+            time(longest)
         ));
     }
     if placed > 0 {

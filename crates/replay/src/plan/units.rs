@@ -55,8 +55,25 @@ impl Units {
         &self.works[unit.from as usize..][..unit.count as usize]
     }
 
+    /// Each work with the number of its unit, in the order of their starts.
+    pub(super) fn by_start<'t>(&self, trace: &'t Trace) -> Vec<(u32, &'t Work)> {
+        let of = |(number, unit)| self.works(unit).iter().map(move |&work| (number, work));
+        let units = (0..).zip(&self.list);
+        let works = units.flat_map(of);
+        let mut works: Vec<_> = works
+            .map(|(unit, work)| (unit, &trace.work[work as usize]))
+            .collect();
+        works.sort_by_key(|(_, work)| work.start_ns);
+        works
+    }
+
     /// The plan's number of the kernel that the trace calls `name`.
-    pub(super) fn kernel(&mut self, name: u32) -> u32 {
+    pub(super) fn kernel(&self, name: u32) -> u32 {
+        self.numbers[name as usize]
+    }
+
+    /// The same, as the kernels are numbered.
+    fn add_kernel(&mut self, name: u32) -> u32 {
         let number = &mut self.numbers[name as usize];
         if *number == NONE {
             *number = self.kernels.len() as u32;
@@ -147,7 +164,7 @@ fn build_graphs(trace: &Trace, units: &mut Units) {
         if unit.graph.is_none() {
             let work = &trace.work[units.works(unit)[0] as usize];
             if let WorkKind::Kernel(name) = work.kind {
-                units.kernel(name);
+                units.add_kernel(name);
             }
             continue;
         }
@@ -156,7 +173,7 @@ fn build_graphs(trace: &Trace, units: &mut Units) {
             .iter()
             .map(|&w| trace.work[w as usize])
             .collect();
-        let built = graph::build(&works, |name| units.kernel(name));
+        let built = graph::build(&works, |name| units.add_kernel(name));
         let next = units.graphs.len() as u32;
         // Two graphs of one hash only cost a second copy.
         let found = *known.entry(hasher.hash_one(&built)).or_insert(next);

@@ -83,15 +83,15 @@ mod tests {
             keys(&value),
             sorted(
                 "schema driver driver_path device trace every stamps steps armed_steps lanes \
-                 devices kernels graphs ledger driver_calls"
+                 devices kernels graphs ledger driver_calls check notes"
             )
         );
         assert_eq!(
             keys(&value["lanes"][1]),
             sorted(
-                "lane spans total_ns p50_ns p99_ns gap_ns overlap_ns device armed_ns busy_ns \
-                 idle_ns lead_ns waited_ns tail_ns overlap_busy_ns incomplete_steps \
-                 incomplete_ns outside_ns"
+                "lane spans total_ns p50_ns p99_ns gaps gap_ns gap_p50_ns missed overlap_ns \
+                 overlap_lanes_ns overruns device armed_ns busy_ns idle_ns lead_ns waited_ns \
+                 tail_ns overlap_busy_ns incomplete_steps incomplete_ns outside_ns"
             )
         );
         assert_eq!(
@@ -100,7 +100,7 @@ mod tests {
         );
         assert_eq!(
             keys(&value["kernels"][0]),
-            sorted("name samples total_ns kind device in_graph busy_start_samples")
+            sorted("name samples total_ns missed overruns kind device in_graph busy_start_samples")
         );
         assert_eq!(keys(&value["graphs"]), sorted("launches kernels"));
         assert_eq!(
@@ -110,12 +110,19 @@ mod tests {
                  stale_ends table_full"
             )
         );
+        assert_eq!(
+            keys(&value["check"]["lanes"]),
+            sorted(
+                "overlap_ns rounding_ns missed_spans missed_ns rowless rowless_ns unexplained_ns"
+            )
+        );
         assert_eq!(value["schema"], 2);
         assert_eq!(value["driver"], "simulated");
         assert_eq!(value["stamps"], "honest");
         assert_eq!(value["trace"], serde_json::Value::Null);
         assert_eq!(value["lanes"][1]["overlap_ns"], 112);
         assert_eq!(value["driver_calls"]["cuEventRecord"], 466);
+        assert_eq!(value["kernels"][0]["kind"], "kernel");
     }
 
     #[test]

@@ -2,11 +2,10 @@
 //! Rows that read too long: a span around a launch on an idle stream also reads
 //! the launch's latency.
 
-use metrale_telemetry::Snapshot;
 use metrale_telemetry::snapshot::KernelSnapshot;
 
 use super::text::Page;
-use super::{count, percent};
+use super::{number, percent};
 
 /// A row is marked where latency is more than one part in this many of what it
 /// reads, or may be.
@@ -43,41 +42,29 @@ pub fn excess(kernel: &KernelSnapshot, floor_ns: Option<u64>) -> Option<Excess> 
     (read_ns > 0 && share > 1.0 / MARKED_PART).then_some(Excess { share, is_known })
 }
 
-/// How many rows are marked, and why.
-pub(super) fn latency(snapshot: &Snapshot, out: &mut Page) {
-    let rows = snapshot.kernels.iter();
-    let marked = rows.filter_map(|row| excess(row, snapshot.floor.pair_ns));
-    let (known, unknown): (Vec<_>, Vec<_>) = marked.partition(|excess| excess.is_known);
-    let largest = |rows: &[Excess]| {
-        let shares = rows.iter().map(|excess| excess.share);
-        percent(shares.fold(0.0, f64::max))
-    };
-    let mut told = Vec::new();
-    if !known.is_empty() {
-        told.push(format!(
-            "{} (*) also read their launches' latency: by their samples on a busy stream it is \
-             up to {} of what they read",
-            rows_of(known.len()),
-            largest(&known)
-        ));
-    }
-    if !unknown.is_empty() {
-        told.push(format!(
-            "{} (*) may also read their launches' latency: too few samples are known to have \
-             begun on a busy stream, and on an idle one empty spans alone would read up to {} of \
-             what they did",
-            rows_of(unknown.len()),
-            largest(&unknown)
-        ));
-    }
+/// How many rows of the table are marked, and why.
+pub(super) fn latency(marked: Vec<Excess>, out: &mut Page) {
+    let (known, unknown): (Vec<_>, Vec<_>) = marked.into_iter().partition(|row| row.is_known);
+    let told = [
+        (known, "read", "by what they read on a busy stream"),
+        (unknown, "may read", "by what an empty span reads"),
+    ];
+    let told: Vec<String> = (told.iter())
+        .filter(|(rows, ..)| !rows.is_empty())
+        .map(|(rows, read, by)| {
+            let largest = rows.iter().map(|row| row.share).fold(0.0, f64::max);
+            let rows = number(rows.len() as u64, "row");
+            format!(
+                "{rows} (*) {read} up to {} too long, {by}",
+                percent(largest)
+            )
+        })
+        .collect();
     if !told.is_empty() {
-        out.fact("latency", &told.join("; "));
-    }
-}
-
-fn rows_of(n: usize) -> String {
-    match n {
-        1 => "1 row".to_owned(),
-        n => format!("{} rows", count(n as u64)),
+        let text = format!(
+            "on an idle stream a span also reads the wait for its launch: {}",
+            told.join("; ")
+        );
+        out.fact("latency", &text);
     }
 }

@@ -1,49 +1,65 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was measured and estimated, for people: lanes and how their time was
-//! spent, kernels with their errors, losses, the floor, launch latency.
+//! The two tables: lanes with how their time was spent, and kernels with their
+//! estimates and errors.
+//!
+//! Invariant: a row that reads too long, misses spans or is of records that
+//! cannot be right is marked.
 
 use metrale_telemetry::kernel::Estimate;
-use metrale_telemetry::snapshot::Snapshot;
 
-use super::latency::{excess, latency};
 use super::text::Page;
-use super::{LaneRow, Report, count, percent, share, shorten, time};
+use super::{Excess, KernelRow, Report, count, percent, share, shorten, time};
 
 /// Rows of the kernel table.
-const TOP: usize = 12;
-/// Marks a row that reads too long.
-const MARK: &str = " *";
+const TOP: usize = 10;
+/// Columns of a lane's name, its device's number and its marks.
+const LANE: usize = 12;
+
+/// ` *!?`: it reads too long, misses spans, is of records not to be believed.
+fn mark(reads_too_long: bool, missed: u64, overruns: u64) -> String {
+    let marks = [
+        (reads_too_long, '*'),
+        (missed > 0, '!'),
+        (overruns > 0, '?'),
+    ];
+    let marks: String = (marks.iter())
+        .filter(|(is_marked, _)| *is_marked)
+        .map(|(_, mark)| *mark)
+        .collect();
+    match marks.as_str() {
+        "" => marks,
+        _ => format!(" {marks}"),
+    }
+}
 
 pub(super) fn lanes(report: &Report, out: &mut Page) {
     let row = |cells: [&str; 8]| {
         let [lane, spans, total, p50, p99, gap, busy, waited] = cells;
-        format!("{lane:<10}{spans:>8}{total:>11}{p50:>10}{p99:>10}{gap:>12}{busy:>8}{waited:>11}")
+        format!(
+            "{lane:<LANE$}{spans:>8}{total:>10}{p50:>10}{p99:>10}{gap:>10}{busy:>10}{waited:>10}"
+        )
     };
     out.line(&row([
-        "lane",
+        report.lane_column(),
         "spans",
         "total",
         "p50",
         "p99",
-        "gap before",
+        "p50 gap",
         "busy",
         "waited",
     ]));
     for lane in &report.lanes {
         let cell = |has: bool, ns| if has { time(ns) } else { "-".to_owned() };
         let (spans, armed) = (lane.spans > 0, lane.armed_ns > 0);
-        let name = if report.devices.len() > 1 {
-            format!("{} {}", lane.lane, lane.device)
-        } else {
-            lane.lane.clone()
-        };
+        let name = report.on(&lane.lane, lane.device);
         out.line(&row([
-            &name,
+            &(name + &mark(false, lane.missed, lane.overruns)),
             &count(lane.spans),
             &cell(spans, lane.total_ns),
             &cell(spans, lane.p50_ns),
             &cell(spans, lane.p99_ns),
-            &cell(spans, lane.gap_ns),
+            &cell(lane.gaps > 0, lane.gap_p50_ns),
             &share(lane.busy_ns, lane.armed_ns),
             &cell(armed, lane.waited_ns),
         ]));
@@ -51,99 +67,106 @@ pub(super) fn lanes(report: &Report, out: &mut Page) {
 }
 
 struct Row<'a> {
-    name: &'a str,
-    lane: &'a str,
-    /// `None`: it was timed, and no lane has an estimate of it.
-    estimate: Option<Estimate>,
+    of: &'a KernelRow,
+    /// Its lane and its estimate there; `None`: it was timed, and no lane has an
+    /// estimate of it.
+    estimate: Option<(String, Estimate)>,
     total_ns: f64,
-    is_marked: bool,
+}
+
+impl Row<'_> {
+    fn name(&self) -> &str {
+        match self.of.name.as_str() {
+            "" => "(without a name)",
+            name => name,
+        }
+    }
 }
 
 /// The rows of the table: each kernel by lane, and what of it has no estimate.
-fn rows(snapshot: &Snapshot, every: u32) -> Vec<Row<'_>> {
-    let losses = &snapshot.losses;
+fn rows(report: &Report) -> Vec<Row<'_>> {
+    let losses = &report.shown.snapshot.losses;
     // Where every step was armed, estimates are sums, but for steps that lost a
     // span: theirs are estimated from the others.
-    let is_told_apart = every == 1 && losses.unpaired_steps + losses.late_spans > 0;
+    let is_told_apart = report.every == 1 && losses.unpaired_steps + losses.late_spans > 0;
     let mut rows = Vec::new();
-    for kernel in &snapshot.kernels {
-        let name = kernel.name.as_deref().unwrap_or("(without a name)");
-        let is_marked = excess(kernel, snapshot.floor.pair_ns).is_some();
-        for lane in &kernel.lanes {
+    for of in &report.kernels {
+        for lane in &of.lanes {
             rows.push(Row {
-                name,
-                lane: &lane.lane,
-                estimate: Some(lane.estimate),
+                of,
+                estimate: Some((report.on(&lane.lane, of.device), lane.estimate)),
                 total_ns: lane.estimate.total_ns,
-                is_marked,
             });
         }
-        let estimated_ns: f64 = kernel.lanes.iter().map(|lane| lane.estimate.total_ns).sum();
-        let rest_ns = kernel.total_ns as f64 - estimated_ns;
-        if kernel.lanes.is_empty() || is_told_apart && rest_ns >= 1.0 {
+        let estimated_ns: f64 = of.lanes.iter().map(|lane| lane.estimate.total_ns).sum();
+        let rest_ns = of.total_ns as f64 - estimated_ns;
+        if of.lanes.is_empty() || is_told_apart && rest_ns >= 1.0 {
             rows.push(Row {
-                name,
-                lane: "-",
+                of,
                 estimate: None,
                 total_ns: rest_ns,
-                is_marked,
             });
         }
     }
+    let lane = |row: &Row<'_>| row.estimate.as_ref().map(|(lane, _)| lane.clone());
     rows.sort_by(|a, b| {
         let by_time = b.total_ns.total_cmp(&a.total_ns);
-        by_time.then_with(|| (a.name, a.lane).cmp(&(b.name, b.lane)))
+        by_time.then_with(|| (a.name(), lane(a)).cmp(&(b.name(), lane(b))))
     });
     rows
 }
 
 /// Each kernel by lane: its share of the lane's time, and its total on all
-/// steps.
-pub(super) fn kernels(snapshot: &Snapshot, every: u32, out: &mut Page) {
+/// steps. Returns by how much those shown read too long.
+pub(super) fn kernels(report: &Report, out: &mut Page) -> Vec<Excess> {
     // Where every step was armed nothing is estimated.
-    let errors = every > 1;
-    let column = out.width - if errors { 48 } else { 39 };
+    let errors = report.every > 1;
+    let lanes = if report.devices.len() > 1 { LANE } else { 8 };
+    let column = out.width - lanes - if errors { 36 } else { 27 };
     let line = |name: &str, lane: &str, share: &str, error: &str, total: &str, steps: &str| {
         let error = if errors {
             format!("{error:>9}")
         } else {
             String::new()
         };
-        format!("{name:<column$}{lane:<8}{share:>8}{error}{total:>11}{steps:>12}")
+        format!("{name:<column$}{lane:<lanes$}{share:>7}{error}{total:>10}{steps:>10}")
     };
-    let head = match every {
+    let head = match report.every {
         1 => "kernel".to_owned(),
         n => format!("kernel, from one step in {n}"),
     };
-    out.line(&line(&head, "lane", "share", "± error", "total", "steps"));
-    let rows = rows(snapshot, every);
+    let lane = report.lane_column();
+    out.line(&line(&head, lane, "share", "± error", "total", "steps"));
+    let rows = rows(report);
     if rows.is_empty() {
         out.line("(none was launched one by one on an armed step)");
     }
     // All names take part, so that a label cut here stays unlike every other.
-    let mut names: Vec<&str> = rows.iter().map(|row| row.name).collect();
+    let mut names: Vec<&str> = rows.iter().map(Row::name).collect();
     names.sort_unstable();
     names.dedup();
-    let labels = shorten(&names, column - 1 - MARK.len());
+    let mark = |row: &Row<'_>| mark(row.of.excess.is_some(), row.of.missed, row.of.overruns);
+    let marks = rows.iter().map(|row| mark(row).len()).max();
+    let labels = shorten(&names, column - 1 - marks.unwrap_or(0));
     for row in rows.iter().take(TOP) {
-        let at = names.partition_point(|name| *name < row.name);
-        let mark = if row.is_marked { MARK } else { "" };
-        let label = labels.get(at).map_or(row.name, String::as_str);
-        let estimate = row.estimate;
-        let error = match estimate {
-            None => "-".to_owned(),
-            Some(estimate) => estimate.error.map_or("too few".to_owned(), |error| {
-                format!("{:.2} %", error.share * 100.0)
-            }),
+        let at = names.partition_point(|name| *name < row.name());
+        let label = labels.get(at).map_or(row.name(), String::as_str);
+        let label = format!("{label}{}", mark(row));
+        let total = match row.of.samples {
+            0 => "-".to_owned(),
+            _ => time(row.total_ns.round() as u64),
         };
-        out.line(&line(
-            &format!("{label}{mark}"),
-            row.lane,
-            &estimate.map_or("-".to_owned(), |estimate| percent(estimate.share)),
-            &error,
-            &time(row.total_ns.round() as u64),
-            &estimate.map_or("-".to_owned(), |estimate| count(estimate.steps)),
-        ));
+        let Some((lane, estimate)) = &row.estimate else {
+            out.line(&line(&label, "-", "-", "-", &total, "-"));
+            continue;
+        };
+        let error = match estimate.error.map(|error| error.share * 100.0) {
+            None => "too few".to_owned(),
+            Some(error @ 0.000_5..0.01) => format!("{error:.3} %"),
+            Some(error) => format!("{error:.2} %"),
+        };
+        let (share, steps) = (percent(estimate.share), count(estimate.steps));
+        out.line(&line(&label, lane, &share, &error, &total, &steps));
     }
     let rest = rows.get(TOP..).unwrap_or(&[]);
     if !rest.is_empty() {
@@ -151,121 +174,6 @@ pub(super) fn kernels(snapshot: &Snapshot, every: u32, out: &mut Page) {
         let label = format!("and {} more", rest.len());
         out.line(&line(&label, "", "", "", &time(total.round() as u64), ""));
     }
-}
-
-/// How the lanes' time on armed steps was spent.
-pub(super) fn busy(report: &Report, out: &mut Page) {
-    let sum = |of: fn(&LaneRow) -> u64| report.lanes.iter().map(of).sum::<u64>();
-    let (armed_ns, idle_ns) = (sum(|lane| lane.armed_ns), sum(|lane| lane.idle_ns));
-    let mut text = format!(
-        "{} of {} of lane time on armed steps",
-        share(sum(|lane| lane.busy_ns), armed_ns),
-        time(armed_ns),
-    );
-    if idle_ns > 0 {
-        let waits: u64 = (report.shown.snapshot.lanes.iter())
-            .filter_map(|lane| lane.figures)
-            .map(|figures| figures.waits)
-            .sum();
-        text += &format!(
-            "; idle {}: {} before a lane's first launch, {} before {} launches that the GPU \
-             waited for, {} after the last",
-            time(idle_ns),
-            time(sum(|lane| lane.lead_ns)),
-            time(sum(|lane| lane.waited_ns)),
-            count(waits),
-            time(sum(|lane| lane.tail_ns)),
-        );
-    }
-    out.fact("busy", &text);
-    let (overlap_ns, outside_ns) = (
-        sum(|lane| lane.overlap_busy_ns),
-        sum(|lane| lane.outside_ns),
-    );
-    if overlap_ns > 0 {
-        let text = format!(
-            "launches ran beside others of their lane for {}",
-            time(overlap_ns)
-        );
-        out.fact("", &text);
-    }
-    // Rounding of places and lengths comes to some nanoseconds.
-    if outside_ns > 1_000 {
-        let text = format!(
-            "launches ran outside their lane's time for {}",
-            time(outside_ns)
-        );
-        out.fact("", &text);
-    }
-    if report.devices.len() > 1 {
-        for device in &report.devices {
-            let text = format!(
-                "device {}: {} of {} that any lane took",
-                device.device,
-                share(device.busy_ns, device.span_ns),
-                time(device.span_ns)
-            );
-            out.fact("", &text);
-        }
-    }
-    let incomplete_ns = sum(|lane| lane.incomplete_ns);
-    if incomplete_ns > 0 {
-        let text = format!(
-            "how {} of lane time on armed steps was spent is not known",
-            time(incomplete_ns)
-        );
-        out.fact("", &text);
-    }
-}
-
-/// What steps lost, if anything.
-pub(super) fn losses(snapshot: &Snapshot, out: &mut Page) {
-    let losses = &snapshot.losses;
-    let parts = [
-        ("armed steps that lost a span", losses.incomplete_steps),
-        ("armed steps without a place in time", losses.unplaced_steps),
-        ("spans begun after their step was over", losses.late_spans),
-        (
-            "steps with launches in a lane without a span",
-            losses.unpaired_steps,
-        ),
-        ("launches without a row for estimates", losses.rowless_spans),
-    ];
-    let told: Vec<String> = (parts.iter())
-        .filter(|(_, n)| *n > 0)
-        .map(|(what, n)| format!("{what} {}", count(*n)))
-        .collect();
-    if !told.is_empty() {
-        out.fact("losses", &told.join(", "));
-    }
-}
-
-/// Launches, timed or not.
-pub(super) fn launches(snapshot: &Snapshot, out: &mut Page) {
-    let [kernels, graphs] = [snapshot.host.launches, snapshot.host.graph_launches].map(count);
-    out.fact(
-        "launches",
-        &format!("{kernels} of kernels and {graphs} of graphs"),
-    );
-}
-
-/// What an empty span reads, and what measuring costs.
-pub(super) fn floor(snapshot: &Snapshot, out: &mut Page) {
-    let floor = &snapshot.floor;
-    let known = |ns: Option<u64>| ns.map_or("unknown".to_owned(), time);
-    out.fact(
-        "floor",
-        &format!("an empty span reads {}", known(floor.pair_ns)),
-    );
-    latency(snapshot, out);
-    out.fact(
-        "cost",
-        &format!(
-            "begin {}, end {}, harvest {} a span, a poll without an answer {}",
-            known(floor.begin_ns),
-            known(floor.end_ns),
-            known(floor.harvest_ns),
-            known(floor.poll_ns),
-        ),
-    );
+    let shown = rows.iter().take(TOP);
+    shown.filter_map(|row| row.of.excess).collect()
 }

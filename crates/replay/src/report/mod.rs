@@ -4,6 +4,7 @@
 //! Invariants: the JSON has exactly the keys declared here, in this order,
 //! times in whole nanoseconds; `shown` never reaches it.
 
+mod facts;
 mod json;
 mod latency;
 mod measured;
@@ -14,13 +15,17 @@ mod units;
 use std::collections::BTreeMap;
 
 use metrale_telemetry::Snapshot;
+use metrale_telemetry::snapshot::{KernelLane, RowKind};
 use serde::Serialize;
+
+use crate::check::Check;
+use crate::plan::RowKey;
 
 pub use json::{WriteError, write_json_atomically};
 pub use latency::{Excess, excess};
 pub use names::shorten;
 pub use text::render;
-pub use units::{count, percent, share, time};
+pub use units::{count, number, percent, share, time};
 
 /// Which driver ran the replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -57,12 +62,22 @@ pub struct LaneRow {
     pub p50_ns: u64,
     /// 99th percentile, nanoseconds.
     pub p99_ns: u64,
-    /// Sum of the gaps: the previous lane span's end to this one's start on
+    /// Spans of which the gap before them is known.
+    pub gaps: u64,
+    /// Sum of these gaps: the previous lane span's end to this one's start on
     /// the same stream, nanoseconds.
     pub gap_ns: u64,
-    /// Recorded overlap on the spans' streams that a stream in order lays end
-    /// to end, nanoseconds.
+    /// Their median, nanoseconds.
+    pub gap_p50_ns: u64,
+    /// Spans that were asked for and did not land: the sums miss them.
+    pub missed: u64,
+    /// Recorded overlap within spans that a stream in order lays end to end,
+    /// nanoseconds.
     pub overlap_ns: u64,
+    /// The same of spans and other work on their streams.
+    pub overlap_lanes_ns: u64,
+    /// Records that run on long after the next one on their stream began.
+    pub overruns: u64,
     /// The device's number.
     pub device: u32,
     /// The lane's time on armed steps that were laid out in time, nanoseconds:
@@ -104,22 +119,44 @@ pub struct DeviceRow {
 }
 
 /// A kernel's row, or a graph's.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct KernelRow {
     /// The whole name.
     pub name: String,
-    /// Spans landed.
+    /// Spans landed; none where the table had no place for the row.
     pub samples: u64,
     /// Their sum, nanoseconds.
     pub total_ns: u64,
-    /// What the row is of: `kernel` or `graph`.
-    pub kind: &'static str,
+    /// Launches on armed steps that have no sample: the sum misses them.
+    pub missed: u64,
+    /// Records that run on long after the next one on their stream began.
+    pub overruns: u64,
+    /// What the row is of.
+    pub kind: RowKind,
     /// The device's number.
     pub device: u32,
     /// It was launched by a graph, and not one by one.
     pub in_graph: bool,
     /// Spans that began while their stream was busy.
     pub busy_start_samples: u64,
+    /// Its estimate in each lane.
+    #[serde(skip)]
+    pub lanes: Vec<KernelLane>,
+    /// By how much it reads too long.
+    #[serde(skip)]
+    pub excess: Option<Excess>,
+}
+
+impl KernelRow {
+    /// Whether it is of a kernel.
+    pub fn is_kernel(&self) -> bool {
+        self.kind == RowKind::Kernel
+    }
+
+    /// What it is the row of.
+    pub fn key(&self) -> RowKey {
+        (self.device, self.kind, self.name.clone())
+    }
 }
 
 /// Graph launches of the replay.
@@ -184,7 +221,7 @@ pub struct Report {
     pub lanes: Vec<LaneRow>,
     /// One row for each device.
     pub devices: Vec<DeviceRow>,
-    /// Kernels and graphs with samples, most time first.
+    /// Kernels and graphs that were timed, or were to be; most time first.
     pub kernels: Vec<KernelRow>,
     /// Graph launches.
     pub graphs: GraphRow,
@@ -192,6 +229,11 @@ pub struct Report {
     pub ledger: Ledger,
     /// Calls into the simulated driver since the recorders were made, by name.
     pub driver_calls: BTreeMap<String, u64>,
+    /// What was read against the timeline's own sums, where they are predicted:
+    /// under ideal stamps.
+    pub check: Option<Check>,
+    /// What a reader must know: [`Plan::notes`](crate::plan::Plan::notes).
+    pub notes: Vec<String>,
     /// What only the text shows.
     #[serde(skip)]
     pub shown: Shown,
@@ -205,207 +247,27 @@ pub const SCHEMA: u32 = 2;
 pub struct Shown {
     /// Everything that was measured, of all devices.
     pub snapshot: Snapshot,
-    /// How much longer the kernels read than they ran, nanoseconds: the wait
-    /// of an idle stream for its host.
-    pub waiting_ns: Option<u64>,
-    /// Sums of what was read against the plan's own, where a model predicts
-    /// them: under ideal stamps.
-    pub check: Option<Check>,
-    /// What a reader must know: [`Plan::notes`](crate::plan::Plan::notes) and
-    /// the player's own.
-    pub notes: Vec<String>,
-}
-
-/// How far what was read is from what an in-order device makes of the plan.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Check {
-    /// Time of all lanes by the plan, nanoseconds.
-    pub lanes_ns: u64,
-    /// The lanes' differences from it, summed, nanoseconds.
-    pub lanes_off_ns: u64,
-    /// The kernels' differences, summed, nanoseconds; only where every step
-    /// was armed.
-    pub kernels_off_ns: Option<u64>,
+    /// How long the kernels that were timed ran by the plan, nanoseconds.
+    pub planned_ns: u64,
 }
 
 impl Report {
-    /// Sorts the kernels, most time first, and by name where times are equal.
-    pub fn sort_kernels(&mut self) {
-        self.kernels.sort_by(|a, b| {
-            b.total_ns
-                .cmp(&a.total_ns)
-                .then_with(|| a.name.cmp(&b.name))
-        });
+    /// What is of a device: where there are several, with its number.
+    fn on(&self, name: &str, device: u32) -> String {
+        match self.devices.len() {
+            0 | 1 => name.to_owned(),
+            _ => format!("{name} {device}"),
+        }
+    }
+
+    /// The head of a column of lanes.
+    fn lane_column(&self) -> &'static str {
+        match self.devices.len() {
+            0 | 1 => "lane",
+            _ => "lane, GPU",
+        }
     }
 }
 
 #[cfg(test)]
-pub(crate) mod sample {
-    use super::*;
-    use metrale_telemetry::kernel::{Estimate, LANE_DECODE, LaneFigures, StandardError};
-    use metrale_telemetry::snapshot::{KernelLane, KernelSnapshot};
-    use metrale_telemetry::{Floor, Telemetry};
-
-    /// A report with something in every part.
-    pub(crate) fn report() -> Report {
-        let lane = |lane: &str, spans, total_ns, p50_ns, p99_ns, gap_ns, overlap_ns| LaneRow {
-            lane: lane.into(),
-            spans,
-            total_ns,
-            p50_ns,
-            p99_ns,
-            gap_ns,
-            overlap_ns,
-            ..LaneRow::default()
-        };
-        let kernel = |name: &str, samples, total_ns| KernelRow {
-            name: name.into(),
-            samples,
-            total_ns,
-            kind: "kernel",
-            ..KernelRow::default()
-        };
-        let attention = "void serve::attn::paged_decode_kernel<serve::attn::Traits<bf16, 128, 16, \
-                         false>, serve::attn::SplitKV<";
-        let mut report = Report {
-            schema: SCHEMA,
-            driver: Driver::Simulated,
-            driver_path: "target/sim/libcuda.so.1".into(),
-            device: "metrale simulated GPU".into(),
-            trace: None,
-            every: 64,
-            stamps: Stamps::Honest,
-            steps: 200,
-            armed_steps: 3,
-            lanes: vec![
-                lane("admit", 12, 310_400, 24_800, 31_007, 0, 0),
-                lane(
-                    "prefill",
-                    11,
-                    412_900_113,
-                    37_612_000,
-                    52_000_100,
-                    2_401_000,
-                    112,
-                ),
-                lane(
-                    "decode",
-                    189,
-                    1_893_200_007,
-                    10_012_345,
-                    10_743_181,
-                    61_000_000,
-                    0,
-                ),
-            ],
-            devices: vec![DeviceRow::default()],
-            kernels: vec![
-                kernel("serve_gemm_bf16_lm_head", 3, 936_000),
-                kernel(
-                    &format!("{attention}true> >(serve::attn::Params)"),
-                    3,
-                    61_200,
-                ),
-                kernel(
-                    &format!("{attention}false> >(serve::attn::Params)"),
-                    3,
-                    9_300,
-                ),
-            ],
-            graphs: GraphRow {
-                launches: 189,
-                kernels: 79_380,
-            },
-            ledger: Ledger {
-                attempts: 233,
-                begun: 232,
-                landed: 231,
-                dropped: 1,
-                failed: 1,
-                ..Ledger::default()
-            },
-            driver_calls: [
-                ("cuEventRecord", 466),
-                ("cuLaunchKernel", 6_210),
-                ("cuGraphLaunch", 189),
-            ]
-            .map(|(name, n)| (name.to_owned(), n))
-            .into(),
-            shown: Shown {
-                snapshot: snapshot(attention),
-                waiting_ns: Some(42_100),
-                check: Some(Check {
-                    lanes_ns: 2_306_410_520,
-                    lanes_off_ns: 3,
-                    kernels_off_ns: None,
-                }),
-                notes: vec!["2 records dropped: 2 stamp 0 (never collected)".into()],
-            },
-        };
-        let decode = &mut report.lanes[LANE_DECODE];
-        (decode.armed_ns, decode.busy_ns, decode.idle_ns) = (30_400_000, 29_900_000, 500_000);
-        (decode.lead_ns, decode.waited_ns, decode.tail_ns) = (100_000, 390_000, 10_000);
-        (decode.overlap_busy_ns, decode.outside_ns) = (7_000, 3_000);
-        (decode.incomplete_steps, decode.incomplete_ns) = (1, 10_000_000);
-        report
-    }
-
-    /// What three armed steps in one of 189 decode steps left.
-    fn snapshot(attention: &str) -> Snapshot {
-        let estimate = |steps, share: f64, error: Option<f64>| Estimate {
-            steps,
-            total_ns: share * 1.8932e9,
-            share,
-            error: error.map(|error| StandardError {
-                total_ns: error * 1.8932e9,
-                share: error,
-            }),
-        };
-        let kernel = |name: String, idle_start, lanes: &[(&str, Estimate)]| {
-            let mut kernel = KernelSnapshot::default();
-            kernel.name = Some(name);
-            let lane = |(lane, estimate): &(&str, Estimate)| KernelLane {
-                lane: (*lane).to_owned(),
-                estimate: *estimate,
-            };
-            kernel.lanes = lanes.iter().map(lane).collect();
-            let figures = &mut kernel.figures;
-            (figures.busy_start_samples, figures.busy_start_ns) = (64, 640_000);
-            (figures.idle_start_samples, figures.idle_start_ns) = idle_start;
-            (kernel.samples, kernel.total_ns) = (64 + idle_start.0, 640_000 + idle_start.1);
-            kernel
-        };
-        let mut snapshot = Telemetry::new().snapshot();
-        snapshot.lanes[LANE_DECODE].estimate.covered = Some(estimate(3, 0.984, None));
-        snapshot.losses.incomplete_steps = 1;
-        let mut figures = LaneFigures::default();
-        figures.waits = 12;
-        snapshot.lanes[LANE_DECODE].figures = Some(figures);
-        snapshot.floor = Floor {
-            pair_ns: Some(1_650),
-            begin_ns: Some(1_650),
-            end_ns: Some(1_700),
-            harvest_ns: Some(1_003),
-            poll_ns: None,
-        };
-        snapshot.host.launches = 6_210;
-        let gemm = [
-            ("decode", estimate(64, 0.031, Some(0.0012))),
-            ("prefill", estimate(29, 0.2, None)),
-        ];
-        snapshot.kernels = vec![
-            kernel("serve_gemm_bf16_lm_head".to_owned(), (0, 0), &gemm),
-            kernel(
-                format!("{attention}true> >(serve::attn::Params)"),
-                (90, 1_350_000),
-                &[("decode", estimate(64, 0.002, Some(0.0001)))],
-            ),
-            kernel(
-                format!("{attention}false> >(serve::attn::Params)"),
-                (3, 9_000),
-                &[("decode", estimate(3, 0.0003, None))],
-            ),
-        ];
-        snapshot
-    }
-}
+pub(crate) mod sample;

@@ -48,11 +48,31 @@ pub fn shorten(names: &[&str], width: usize) -> Vec<String> {
         .collect()
 }
 
+/// Printable ASCII of a name, without what says least: `void` and the
+/// parameters of a function.
 fn printable(name: &str) -> String {
     let name = name.strip_prefix("void ").unwrap_or(name);
-    name.chars()
+    without_parameters(name)
+        .chars()
         .map(|c| if (' '..='~').contains(&c) { c } else { '?' })
         .collect()
+}
+
+/// A name without the list in parentheses at its end.
+fn without_parameters(name: &str) -> &str {
+    let mut open = 0usize;
+    for (at, c) in name.char_indices().rev() {
+        match c {
+            ')' => open += 1,
+            '(' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        if open == 0 {
+            let is_list = c == '(' && at > 0;
+            return if is_list { &name[..at] } else { name };
+        }
+    }
+    name
 }
 
 /// The begin and the end of a name: ASCII, so a byte is a character.
@@ -100,12 +120,22 @@ mod tests {
         assert!(labels[0].contains("AddFunctor"), "{labels:?}");
         assert!(labels[1].contains("MulFunctor"), "{labels:?}");
         assert_eq!(shorten(&["void k", "k", "a\nb"], 44), ["k", "k ~2", "a?b"]);
+        let overloads = [
+            "f<(g)0>(int (*)(int))",
+            "f<(g)0>(float)",
+            "(anonymous)",
+            "f)(",
+        ];
+        assert_eq!(
+            shorten(&overloads, 44),
+            ["f<(g)0>", "f<(g)0> ~2", "(anonymous)", "f)"]
+        );
     }
 
     proptest! {
         #[test]
         fn different_names_never_merge(
-            names in prop::collection::hash_set("(void )?[ab\u{1}é~ 2]{0,3}x{0,60}[ab]{0,2}", 1..60),
+            names in prop::collection::hash_set("(void )?[ab\u{1}é~ 2()]{0,3}x{0,60}[ab()]{0,2}", 1..60),
             width in 0usize..60,
         ) {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();

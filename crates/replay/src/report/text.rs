@@ -6,17 +6,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Check, Driver, Ledger, Report, Stamps, count, measured, time};
-
-/// The driver functions that a recorder calls once it is made.
-const RECORDERS: [&str; 6] = [
-    "cuEventRecord",
-    "cuStreamIsCapturing",
-    "cuEventQuery",
-    "cuEventElapsedTime",
-    "cuEventElapsedTime_v2",
-    "cuThreadExchangeStreamCaptureMode",
-];
+use super::{Driver, Report, Stamps, count, facts, measured};
 
 /// `report` in lines of at most `width` characters.
 pub fn render(report: &Report, width: usize) -> String {
@@ -29,9 +19,9 @@ pub fn render(report: &Report, width: usize) -> String {
     out.gap();
     measured::lanes(report, &mut out);
     out.gap();
-    measured::kernels(&report.shown.snapshot, report.every, &mut out);
+    let marked = measured::kernels(report, &mut out);
     out.gap();
-    facts(report, &mut out);
+    facts::facts(report, marked, &mut out);
     out.text
 }
 
@@ -114,9 +104,9 @@ fn head(report: &Report, out: &mut Page) {
     out.fact("driver", &format!("{driver}, {}", report.driver_path));
     out.fact("device", &report.device);
     let stamps = match report.stamps {
-        Stamps::Ideal => "ideal: launched at recorded starts, at no cost",
-        Stamps::Honest => "honest: launched at recorded host times, at a driver's cost",
-        Stamps::Device => "the device's own",
+        Stamps::Ideal => "ideal: launches come at their recorded starts and cost nothing",
+        Stamps::Honest => "honest: driver calls cost the host what they do on a server",
+        Stamps::Device => "the GPU's own",
     };
     out.fact("stamps", stamps);
     let armed = match report.every {
@@ -128,118 +118,6 @@ fn head(report: &Report, out: &mut Page) {
         ),
     };
     out.fact("steps", &armed);
-}
-
-fn facts(report: &Report, out: &mut Page) {
-    let shown = &report.shown;
-    measured::busy(report, out);
-    measured::losses(&shown.snapshot, out);
-    out.fact(
-        "graphs",
-        &format!(
-            "{} launches of {} kernels: the graph has a row, a kernel in it has none",
-            count(report.graphs.launches),
-            count(report.graphs.kernels)
-        ),
-    );
-    measured::launches(&shown.snapshot, out);
-    measured::floor(&shown.snapshot, out);
-    if let Some(waiting) = shown.waiting_ns {
-        out.fact(
-            "waiting",
-            &format!(
-                "{} of the kernels' time is a stream waiting for its host, not work",
-                time(waiting)
-            ),
-        );
-    }
-    let overlap: u64 = report.lanes.iter().map(|lane| lane.overlap_ns).sum();
-    if overlap > 0 {
-        out.fact(
-            "overlap",
-            &format!(
-                "{} recorded at once on a lane's stream, replayed end to end",
-                time(overlap)
-            ),
-        );
-    }
-    if let Some(found) = &shown.check {
-        out.fact("check", &check(found, &report.ledger));
-    }
-    ledger(&report.ledger, out);
-    let calls: Vec<String> = report
-        .driver_calls
-        .iter()
-        .filter(|(name, _)| RECORDERS.contains(&name.as_str()))
-        .map(|(name, n)| format!("{name} {}", count(*n)))
-        .collect();
-    if !calls.is_empty() {
-        out.fact("calls", &calls.join(", "));
-    }
-    for note in &shown.notes {
-        out.fact("note", note);
-    }
-}
-
-fn check(found: &Check, ledger: &Ledger) -> String {
-    let is_all = ledger.landed == ledger.attempts && ledger.table_full == 0;
-    let off = |ns: u64| match ns {
-        0 => "to the nanosecond".to_owned(),
-        ns if is_all => format!("but for {} of f32 rounding", time(ns)),
-        ns => format!("but for {} of lost spans and f32 rounding", time(ns)),
-    };
-    let lanes = off(found.lanes_off_ns);
-    match found.kernels_off_ns {
-        Some(ns) if ns == found.lanes_off_ns => {
-            format!("lanes and kernels equal the plan's own sums, {lanes}")
-        }
-        Some(ns) => {
-            format!(
-                "lanes equal the plan's own sums, {lanes}; kernels, {}",
-                off(ns)
-            )
-        }
-        None => format!("lanes equal the plan's own sums, {lanes}"),
-    }
-}
-
-fn ledger(l: &Ledger, out: &mut Page) {
-    let parts = |parts: &[(u64, &str)]| -> String {
-        let shown: Vec<String> = parts
-            .iter()
-            .enumerate()
-            .filter(|(i, (n, _))| *i == 0 || *n > 0)
-            .map(|(_, (n, what))| format!("{} {what}", count(*n)))
-            .collect();
-        shown.join(" + ")
-    };
-    let attempts = parts(&[
-        (l.begun, "begun"),
-        (l.dropped, "dropped"),
-        (l.refused, "refused"),
-    ]);
-    let begun = parts(&[
-        (l.landed, "landed"),
-        (l.failed, "failed"),
-        (l.cancelled, "cancelled"),
-        (l.reclaimed, "reclaimed"),
-        (l.in_flight, "in flight"),
-    ]);
-    out.fact(
-        "ledger",
-        &format!("{} attempts = {attempts}", count(l.attempts)),
-    );
-    out.fact("", &format!("{} begun = {begun}", count(l.begun)));
-    if l.stale_ends + l.table_full > 0 {
-        out.fact(
-            "",
-            &format!(
-                "{} stale ends, {} without a row",
-                count(l.stale_ends),
-                count(l.table_full)
-            ),
-        );
-    }
 }
 
 #[cfg(test)]
@@ -259,11 +137,11 @@ mod tests {
         #[test]
         fn no_line_is_too_long(name in "\\PC{0,300}", note in ".{0,300}", n in 0u64..100_000_000, width in 0usize..120) {
             let mut report = report();
-            report.shown.snapshot.kernels[0].name = Some(name.clone());
-            report.shown.snapshot.kernels[0].lanes[0].estimate.steps = n;
+            report.kernels[0].name = name.clone();
+            report.kernels[0].lanes[0].estimate.steps = n;
             report.trace = Some(name);
             report.device = note.clone();
-            report.shown.notes = vec![note];
+            report.notes = vec![note];
             let page = render(&report, width);
             for line in page.lines() {
                 prop_assert!(line.chars().count() <= width.max(80), "{}", line);

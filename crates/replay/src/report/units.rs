@@ -35,6 +35,12 @@ pub fn count(n: u64) -> String {
     text
 }
 
+/// So many of a thing: `1 row`, `2 rows`.
+pub fn number(n: u64, thing: &str) -> String {
+    let s = if n == 1 { "" } else { "s" };
+    format!("{} {thing}{s}", count(n))
+}
+
 /// A part of a whole: `12.3 %`; `-` of nothing.
 pub fn share(part: u64, whole: u64) -> String {
     if whole == 0 {
@@ -70,6 +76,10 @@ mod tests {
         assert_eq!(
             [0, 999, 1_000, 1_234_567].map(count),
             ["0", "999", "1,000", "1,234,567"]
+        );
+        assert_eq!(
+            [0, 1, 1_000].map(|n| number(n, "row")),
+            ["0 rows", "1 row", "1,000 rows"]
         );
         assert_eq!(share(1, 8), "12.5 %");
         assert_eq!(share(0, 0), "-");

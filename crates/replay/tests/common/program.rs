@@ -5,6 +5,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::record::document;
+
 /// Runs the program and gives its JSON and its text.
 pub(crate) fn replay(arguments: &[&str]) -> (Value, String) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -25,6 +27,34 @@ pub(crate) fn replay(arguments: &[&str]) -> (Value, String) {
     );
     let json = std::fs::read(&json).expect("written");
     (serde_json::from_slice(&json).expect("JSON"), text)
+}
+
+/// The same with a recording that a test wrote.
+pub(crate) fn replay_events(events: &[String], arguments: &[&str]) -> (Value, String) {
+    super::needs_simulator();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("trace.json");
+    std::fs::write(&path, document(events)).expect("written");
+    let trace = ["--trace", path.to_str().expect("UTF-8")];
+    replay(&[arguments, &trace].concat())
+}
+
+/// The page's rows of kernels, each by its words.
+pub(crate) fn rows(page: &str) -> Vec<Vec<&str>> {
+    let table = page.split("\n\n").nth(2).expect("a table of kernels");
+    let rows = table.lines().skip(1);
+    rows.map(|line| line.split_whitespace().collect()).collect()
+}
+
+/// What the page says under a label, in one line; nothing where it says nothing.
+pub(crate) fn fact(page: &str, label: &str) -> String {
+    let facts = page.split("\n\n").nth(3).expect("facts");
+    let mut lines = facts.lines().skip_while(|line| !line.starts_with(label));
+    let first = lines.next().unwrap_or(label);
+    let rest = lines.take_while(|line| line.starts_with(' '));
+    let words = std::iter::once(&first[label.len()..]).chain(rest);
+    let words = words.flat_map(str::split_whitespace);
+    words.collect::<Vec<_>>().join(" ")
 }
 
 pub(crate) fn number(value: &Value) -> u64 {

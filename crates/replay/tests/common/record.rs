@@ -3,6 +3,10 @@
 
 use metrale_replay::trace::{self, Limits, Trace};
 
+/// Names of steps.
+pub(crate) const PREFILL: &str = "execute_8_context_1(8)_generation_0(0)";
+pub(crate) const DECODE: &str = "execute_1_context_0(0)_generation_1(1)";
+
 /// A host annotation from `ts`, `dur` long.
 pub(crate) fn step(name: &str, ts: u32, dur: u32) -> String {
     format!(
@@ -34,6 +38,22 @@ pub(crate) fn kernel_on(
     format!(
         r#"{{"ph":"X","cat":"kernel","name":"{name}","pid":{device},"tid":{stream},"ts":{ts},"dur":{dur},"args":{{"device":{device},"stream":{stream},"correlation":{correlation}}}}}"#
     )
+}
+
+/// A step whose side stream outlives its lane stream, into the next step.
+pub(crate) fn overlapping_steps() -> Vec<String> {
+    vec![
+        step(PREFILL, 10, 20),
+        launch(1, 12),
+        launch(2, 14),
+        step(DECODE, 40, 20),
+        launch(3, 42),
+        launch(4, 44),
+        kernel("prefill", 7, 1, 100, 100),
+        kernel("decode", 7, 3, 200, 20),
+        kernel("side", 20, 2, 210, 5),
+        kernel("decode", 7, 4, 220, 40),
+    ]
 }
 
 /// The text of a recording.

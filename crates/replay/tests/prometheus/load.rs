@@ -78,7 +78,7 @@ impl Replay {
 /// Every third step prefills; durations are spread over the octaves.
 fn timeline() -> String {
     let mut events = String::new();
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = fastrand::Rng::with_seed(0);
     let mut correlation = 0;
     for step in 0..=STEPS {
         let at = if step == STEPS {
@@ -94,9 +94,6 @@ fn timeline() -> String {
         event(&mut events, "user_annotation", name, at, 40_000, "");
         let mut free = at + 100;
         for kernel in ["gemm", "attention<\\\"a\\\", 1>", "norm", "sample"] {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
             correlation += 1;
             let launch = format!("\"correlation\": {correlation}");
             event(
@@ -107,7 +104,7 @@ fn timeline() -> String {
                 5,
                 &launch,
             );
-            let took = 2 + (1 << (state % 12));
+            let took = 2 + (1 << random.u32(0..12));
             let work = format!("\"device\": 0, \"stream\": 7, {launch}");
             event(&mut events, "kernel", kernel, free, took, &work);
             free += took + 3;

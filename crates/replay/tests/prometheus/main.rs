@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two replays, scraped by real Prometheus servers: one that knows classic
-//! histograms only, one with native ones.
+//! histograms only, one with native ones; and pages of other kinds (`pages`).
 //!
 //! The replays serve for some seconds and then stand still for long, so that what
 //! a server holds can be compared with what was measured, to the last digit.
-//! Where Prometheus is not installed the tests are skipped with a printed
-//! reason; under `CI=true` that fails.
+//! Where Prometheus is not installed the tests fail.
 
 #[path = "../common/mod.rs"]
 mod common;
 mod dashboard;
 mod http;
 mod load;
+mod pages;
 mod quantiles;
 mod series;
 mod server;
@@ -38,34 +38,9 @@ fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Whether Prometheus can be run here.
-fn is_installed() -> bool {
-    let runs = |program| {
-        let mut command = Command::new(program);
-        command
-            .arg("--version")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    let installed = runs("prometheus") && runs("promtool");
-    if !installed {
-        let must = std::env::var_os("CI").is_some_and(|ci| ci == "true");
-        assert!(
-            !must,
-            "no prometheus and promtool; `.ci/install` installs them"
-        );
-        println!("skipped: no prometheus and promtool (on Debian: apt-get install prometheus)");
-    }
-    installed
-}
-
 #[test]
 fn real_servers_hold_what_was_measured() {
     common::needs_simulator();
-    if !is_installed() {
-        return;
-    }
     let mut replays = [Replay::start(0), Replay::start(0)];
     let ports = replays.each_ref().map(|replay| replay.port);
     let classic = Server::start(&ports, &[]);
@@ -84,7 +59,8 @@ fn real_servers_hold_what_was_measured() {
     series::no_counter_fell(&classic, &[0, 0], &ports);
     dashboard::every_query_has_an_answer(&classic);
     dashboard::every_query_has_an_answer(&native);
-    promtool_has_no_complaint(&replays[0]);
+    let page = http::get(replays[0].port, "/metrics", "text/plain");
+    promtool_has_no_complaint(&page);
 
     // A restart is a reset of that process, and of no other.
     let before = series::of_instance(&classic, ports[1]);
@@ -98,17 +74,16 @@ fn real_servers_hold_what_was_measured() {
     assert_eq!(series::of_instance(&classic, ports[1]), before);
 }
 
-fn promtool_has_no_complaint(replay: &Replay) {
-    let page = http::get(replay.port, "/metrics", "text/plain");
+fn promtool_has_no_complaint(page: &[u8]) {
     let mut promtool = Command::new("promtool")
         .args(["check", "metrics"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("promtool");
+        .expect("promtool; `.ci/install` installs it");
     let mut input = promtool.stdin.take().expect("piped");
-    input.write_all(&page).expect("read");
+    input.write_all(page).expect("read");
     drop(input);
     let output = promtool.wait_with_output().expect("ended");
     let said = String::from_utf8_lossy(&output.stderr);

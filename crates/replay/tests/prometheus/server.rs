@@ -53,7 +53,7 @@ impl Server {
             .args(flags)
             .stdin(Stdio::null())
             .spawn()
-            .expect("started");
+            .expect("prometheus; `.ci/install` installs it");
         Self {
             child,
             port,

@@ -83,7 +83,7 @@ fn recorded_traces_were_busy_when_their_launches_ran() {
 #[test]
 fn the_built_in_workload_adds_up_in_time() {
     needs_simulator();
-    let (json, text) = replay(&["--every", "1"]);
+    let (json, text) = replay(&["--every", "1", "--stamps", "ideal"]);
     let plan = plan::build(
         &workload::builtin().trace,
         &Patterns::default(),

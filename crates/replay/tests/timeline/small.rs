@@ -2,23 +2,14 @@
 //! Small recordings with lanes and streams beside one another: what each figure
 //! is, to the nanosecond.
 
-use super::common::needs_simulator;
-use super::common::program::{number, replay};
-use super::common::record::{document, kernel, kernel_on, launch, step};
+use super::common::program::{number, replay_events};
+use super::common::record::{DECODE, PREFILL, kernel, kernel_on, launch, step};
 use super::{identities, row};
 use serde_json::Value;
 
-const PREFILL: &str = "execute_8_context_1(8)_generation_0(0)";
-const DECODE: &str = "execute_1_context_0(0)_generation_1(1)";
-
 /// Replays a recording; the identities hold.
 fn play(events: &[String]) -> Value {
-    needs_simulator();
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("trace.json");
-    std::fs::write(&path, document(events)).expect("written");
-    let path = path.to_str().expect("UTF-8");
-    let (json, text) = replay(&["--every", "1", "--stamps", "ideal", "--trace", path]);
+    let (json, text) = replay_events(events, &["--every", "1", "--stamps", "ideal"]);
     identities::hold(&json, &text);
     json
 }

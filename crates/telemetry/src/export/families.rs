@@ -3,9 +3,11 @@
 //! from. `docs/metrics.md` shows the same table; a test holds them together.
 
 use super::kernels;
-use super::sample::{Family, Kind, Sample, Value, count, nanos_if, sample};
+use super::page::Page;
+use super::sample::{Family, Read, Sample, Value, count, known_nanos, sample};
 use crate::kernel::{LaneFigures, Ledger};
 use crate::snapshot::{LaneSnapshot, RecorderHealth, Snapshot};
+use prometheus_client::metrics::MetricType::{self, Counter, Gauge, Histogram, Info};
 
 const LANE: &[&str] = &["lane"];
 const KERNEL: &[&str] = &["kernel"];
@@ -14,7 +16,7 @@ const RING: &[&str] = &["ring"];
 
 const fn family(
     name: &'static str,
-    kind: Kind,
+    metric_type: MetricType,
     help: &'static str,
     labels: &'static [&'static str],
     series: &'static str,
@@ -22,12 +24,12 @@ const fn family(
 ) -> Family {
     Family {
         name,
-        kind,
+        metric_type,
         seconds: false,
         help,
         labels,
         series,
-        read,
+        read: Read::Snapshot(read),
     }
 }
 
@@ -38,13 +40,13 @@ const fn in_seconds(family: Family) -> Family {
     }
 }
 
-const fn single(
+const fn scalar(
     name: &'static str,
-    kind: Kind,
+    metric_type: MetricType,
     help: &'static str,
     read: fn(&Snapshot) -> Vec<Sample<'_>>,
 ) -> Family {
-    family(name, kind, help, &[], "1", read)
+    family(name, metric_type, help, &[], "1", read)
 }
 
 const fn histogram(
@@ -52,80 +54,84 @@ const fn histogram(
     help: &'static str,
     read: fn(&Snapshot) -> Vec<Sample<'_>>,
 ) -> Family {
-    in_seconds(family(
-        name,
-        Kind::Histogram,
-        help,
-        LANE,
-        "3 histograms",
-        read,
-    ))
+    in_seconds(family(name, Histogram, help, LANE, "3 histograms", read))
 }
 
 /// In the order in which they are written.
 #[rustfmt::skip]
 pub(super) const FAMILIES: &[Family] = &[
     // Lanes and steps.
-    histogram("metrale_gpu_lane", "GPU time of a lane's work, on every step", |it| lanes(it, |lane| Value::Histogram(&lane.gpu))),
-    histogram("metrale_gpu_lane_gap", "GPU time between a lane's work and what came before it on its stream", |it| lanes(it, |lane| Value::Histogram(&lane.gap))),
-    histogram("metrale_host_lane", "Host time from a lane's begin to its end", |it| lanes(it, |lane| Value::Histogram(&lane.wall))),
-    in_seconds(family("metrale_host_step", Kind::Histogram, "Host time from a step's begin to its end", &[], "1 histogram", |it| vec![sample([], Value::Histogram(&it.host.step_wall))])),
-    single("metrale_gpu_lane_gaps_unknown", Kind::Counter, "Lane work whose gap is not known", |it| count(it.lane_gap_unknown)),
-    single("metrale_steps", Kind::Counter, "Steps begun", |it| count(it.steps)),
-    single("metrale_launches", Kind::Counter, "Kernel launches, timed or not", |it| count(it.host.launches)),
-    single("metrale_graph_launches", Kind::Counter, "Graph launches, timed or not", |it| count(it.host.graph_launches)),
+    histogram("metrale_gpu_lane", "GPU time of a lane's work, on every step", |snapshot| lanes(snapshot, |lane| Value::Histogram(&lane.gpu))),
+    histogram("metrale_gpu_lane_gap", "GPU time between a lane's work and what came before it on its stream", |snapshot| lanes(snapshot, |lane| Value::Histogram(&lane.gap))),
+    histogram("metrale_host_lane", "Host time from a lane's begin to its end", |snapshot| lanes(snapshot, |lane| Value::Histogram(&lane.wall))),
+    in_seconds(family("metrale_host_step", Histogram, "Host time from a step's begin to its end", &[], "1 histogram", |snapshot| vec![sample([], Value::Histogram(&snapshot.host.step_wall))])),
+    scalar("metrale_gpu_lane_gaps_unknown", Counter, "Lane work whose gap is not known", |snapshot| count(snapshot.lane_gap_unknown)),
+    scalar("metrale_steps", Counter, "Steps begun", |snapshot| count(snapshot.steps)),
+    scalar("metrale_launches", Counter, "Kernel launches, timed or not", |snapshot| count(snapshot.host.launches)),
+    scalar("metrale_graph_launches", Counter, "Graph launches, timed or not", |snapshot| count(snapshot.host.graph_launches)),
     // Sampling.
-    single("metrale_armed_steps", Kind::Counter, "Steps of which every launch was to be timed", |it| count(it.armed_steps)),
-    single("metrale_sampled_launches", Kind::Counter, "Launches chosen to be timed", |it| count(it.sampled_launches)),
-    single("metrale_sampling_every", Kind::Gauge, "One step, or launch, in so many is timed", |it| it.config.iter().map(|config| sample([], Value::Count(config.every))).collect()),
-    family("metrale_sampling", Kind::Info, "What is measured and how it is sampled", &["level", "mode"], "1", sampling),
+    scalar("metrale_armed_steps", Counter, "Steps of which every launch was to be timed", |snapshot| count(snapshot.armed_steps)),
+    scalar("metrale_sampled_launches", Counter, "Launches chosen to be timed", |snapshot| count(snapshot.sampled_launches)),
+    scalar("metrale_sampling_every", Gauge, "One step, or launch, in so many is timed", |snapshot| snapshot.config.iter().map(|config| sample([], Value::Count(config.every))).collect()),
+    family("metrale_sampling", Info, "What is measured and how it is sampled", &["level", "mode"], "1", sampling),
     // Kernels.
-    in_seconds(family("metrale_gpu_kernel_sampled", Kind::Counter, "GPU time of timed launches, as it was read and not scaled", KERNEL, "128 kernels and `other`", |it| kernels::series(it, |series| Value::Nanos(series.total_ns)))),
-    family("metrale_gpu_kernel_samples", Kind::Counter, "Launches timed", KERNEL, "128 kernels and `other`", |it| kernels::series(it, |series| Value::Count(series.samples))),
-    family("metrale_gpu_kernel_busy_start_samples", Kind::Gauge, "Launches timed on complete armed steps so far that began while their stream was busy: they read no launch latency", KERNEL, "1 for each kernel", |it| kernels::figures(it, |it| Value::Count(it.busy_start_samples))),
-    in_seconds(family("metrale_gpu_kernel_busy_start", Kind::Gauge, "GPU time of these", KERNEL, "1 for each kernel", |it| kernels::figures(it, |it| Value::Nanos(it.busy_start_ns)))),
-    in_seconds(family("metrale_gpu_kernel_estimated", Kind::Gauge, "Estimated GPU time of all launches since the sampling last changed, timed or not", KERNEL_LANE, "3 for each kernel", |it| kernels::estimates(it, |it| Some(it.total_ns / 1e9)))),
-    in_seconds(family("metrale_gpu_kernel_estimated_error", Kind::Gauge, "Standard error of the estimated GPU time; absent while too few steps were timed", KERNEL_LANE, "3 for each kernel", |it| kernels::estimates(it, |it| Some(it.error?.total_ns / 1e9)))),
-    family("metrale_gpu_kernel_share_ratio", Kind::Gauge, "Estimated share of a lane's GPU time", KERNEL_LANE, "3 for each kernel", |it| kernels::estimates(it, |it| Some(it.share))),
-    family("metrale_gpu_kernel_share_error_ratio", Kind::Gauge, "Standard error of the estimated share; absent while too few steps were timed", KERNEL_LANE, "3 for each kernel", |it| kernels::estimates(it, |it| Some(it.error?.share))),
+    in_seconds(family("metrale_gpu_kernel_sampled", Counter, "GPU time of timed launches, as it was read and not scaled", KERNEL, "128 kernels and `other`", |snapshot| kernels::series(snapshot, |series| Value::Nanos(series.total_ns)))),
+    family("metrale_gpu_kernel_samples", Counter, "Launches timed", KERNEL, "128 kernels and `other`", |snapshot| kernels::series(snapshot, |series| Value::Count(series.samples))),
+    family("metrale_gpu_kernel_busy_start_samples", Gauge, "Launches timed on complete armed steps so far that began while their stream was busy: they read no launch latency", KERNEL, "1 for each kernel", |snapshot| kernels::figures(snapshot, |row| Value::Count(row.busy_start_samples))),
+    in_seconds(family("metrale_gpu_kernel_busy_start", Gauge, "GPU time of these", KERNEL, "1 for each kernel", |snapshot| kernels::figures(snapshot, |row| Value::Nanos(row.busy_start_ns)))),
+    in_seconds(family("metrale_gpu_kernel_estimated", Gauge, "Estimated GPU time of all launches since the sampling last changed, timed or not", KERNEL_LANE, "3 for each kernel", |snapshot| kernels::estimates(snapshot, |estimate| Some(estimate.total_ns / 1e9)))),
+    in_seconds(family("metrale_gpu_kernel_estimated_error", Gauge, "Standard error of the estimated GPU time; absent while too few steps were timed", KERNEL_LANE, "3 for each kernel", |snapshot| kernels::estimates(snapshot, |estimate| Some(estimate.error?.total_ns / 1e9)))),
+    family("metrale_gpu_kernel_share_ratio", Gauge, "Estimated share of a lane's GPU time", KERNEL_LANE, "3 for each kernel", |snapshot| kernels::estimates(snapshot, |estimate| Some(estimate.share))),
+    family("metrale_gpu_kernel_share_error_ratio", Gauge, "Standard error of the estimated share; absent while too few steps were timed", KERNEL_LANE, "3 for each kernel", |snapshot| kernels::estimates(snapshot, |estimate| Some(estimate.error?.share))),
     // Coverage.
-    in_seconds(family("metrale_gpu_lane_armed", Kind::Counter, "GPU time of lanes on armed steps that were laid out in time", LANE, "3", |it| figures(it, |it| it.time_ns))),
-    in_seconds(family("metrale_gpu_lane_busy", Kind::Counter, "Of that, time in which a launch of the lane ran", LANE, "3", |it| figures(it, |it| it.busy_ns))),
-    in_seconds(family("metrale_gpu_lane_idle", Kind::Counter, "Of that, time in which none did: before the lane's first launch (`lead`), before a launch that the GPU waited for (`waited`), after the last (`tail`)", &["lane", "cause"], "9", idle)),
-    in_seconds(family("metrale_gpu_lane_overlap", Kind::Counter, "By how much the launches of these lanes took longer than the time that they cover", LANE, "3", |it| figures(it, |it| it.overlap_ns))),
-    in_seconds(family("metrale_gpu_lane_outside", Kind::Counter, "GPU time of launches outside their lane's time", LANE, "3", |it| figures(it, |it| it.outside_ns))),
-    family("metrale_gpu_lane_waits", Kind::Counter, "Launches that the GPU waited for, on these steps", LANE, "3", |it| lanes(it, |lane| Value::Count(lane.figures.unwrap_or_default().waits))),
-    in_seconds(family("metrale_gpu_lane_incomplete", Kind::Counter, "GPU time of lanes on armed steps that could not be laid out in time", LANE, "3", |it| lanes(it, |lane| Value::Nanos(lane.incomplete.ns)))),
-    in_seconds(single("metrale_gpu_steps_armed", Kind::Counter, "Time that any lane took, on armed steps that were laid out in time", |it| device(it, |it| it.time_ns))),
-    in_seconds(single("metrale_gpu_steps_busy", Kind::Counter, "Of that, time in which any launch ran", |it| device(it, |it| it.busy_ns))),
-    family("metrale_gpu_lane_coverage_ratio", Kind::Gauge, "Estimated share of a lane's GPU time in which a launch of it ran; the rest is idle time, copies and launches without a guard", LANE, "3", |it| coverage(it, |it| Some(it.share))),
-    family("metrale_gpu_lane_coverage_error_ratio", Kind::Gauge, "Standard error of the coverage; absent while too few steps were timed", LANE, "3", |it| coverage(it, |it| Some(it.error?.share))),
-    family("metrale_step_losses", Kind::Counter, "Steps and spans that timelines or estimates had to leave out", &["reason"], "5", losses),
+    in_seconds(family("metrale_gpu_lane_armed", Counter, "GPU time of lanes on armed steps that were laid out in time", LANE, "3", |snapshot| figures(snapshot, |lane| lane.time_ns))),
+    in_seconds(family("metrale_gpu_lane_busy", Counter, "Of that, time in which a launch of the lane ran", LANE, "3", |snapshot| figures(snapshot, |lane| lane.busy_ns))),
+    in_seconds(family("metrale_gpu_lane_idle", Counter, "Of that, time in which none did: before the lane's first launch (`lead`), before a launch that the GPU waited for (`waited`), after the last (`tail`)", &["lane", "cause"], "9", idle)),
+    in_seconds(family("metrale_gpu_lane_overlap", Counter, "By how much the launches of these lanes took longer than the time that they cover", LANE, "3", |snapshot| figures(snapshot, |lane| lane.overlap_ns))),
+    in_seconds(family("metrale_gpu_lane_outside", Counter, "GPU time of launches outside their lane's time", LANE, "3", |snapshot| figures(snapshot, |lane| lane.outside_ns))),
+    family("metrale_gpu_lane_waits", Counter, "Launches that the GPU waited for, on these steps", LANE, "3", |snapshot| lanes(snapshot, |lane| Value::Count(lane.figures.unwrap_or_default().waits))),
+    in_seconds(family("metrale_gpu_lane_incomplete", Counter, "GPU time of lanes on armed steps that could not be laid out in time", LANE, "3", |snapshot| lanes(snapshot, |lane| Value::Nanos(lane.incomplete.ns)))),
+    in_seconds(scalar("metrale_gpu_steps_armed", Counter, "Time that any lane took, on armed steps that were laid out in time", |snapshot| device(snapshot, |lanes| lanes.time_ns))),
+    in_seconds(scalar("metrale_gpu_steps_busy", Counter, "Of that, time in which any launch ran", |snapshot| device(snapshot, |lanes| lanes.busy_ns))),
+    family("metrale_gpu_lane_coverage_ratio", Gauge, "Estimated share of a lane's GPU time in which a launch of it ran; the rest is idle time, copies and launches without a guard", LANE, "3", |snapshot| coverage(snapshot, |estimate| Some(estimate.share))),
+    family("metrale_gpu_lane_coverage_error_ratio", Gauge, "Standard error of the coverage; absent while too few steps were timed", LANE, "3", |snapshot| coverage(snapshot, |estimate| Some(estimate.error?.share))),
+    family("metrale_step_losses", Counter, "Steps and spans that timelines or estimates had to leave out", &["reason"], "5", losses),
     // The ledger.
-    single("metrale_gpu_spans_dropped", Kind::Counter, "Spans that found their slot in use", |it| count(it.spans_dropped)),
-    single("metrale_gpu_span_failures", Kind::Counter, "Spans begun whose start, end or reading failed", |it| count(it.span_failures)),
-    single("metrale_gpu_kernel_table_full", Kind::Counter, "Timed launches of kernels that found no row", |it| count(it.table_full)),
-    family("metrale_span_attempts", Kind::Counter, "Attempts to time something: begun, dropped and refused", RING, "2", |it| ledger(it, |it| it.attempts)),
-    family("metrale_spans_begun", Kind::Counter, "Attempts that got a slot: in flight, or over in one of the outcomes from `landed` to `reclaimed`", RING, "2", |it| ledger(it, |it| it.begun)),
-    family("metrale_span_outcomes", Kind::Counter, "What became of attempts", &["ring", "outcome"], "12", outcomes),
-    family("metrale_spans_in_flight", Kind::Gauge, "Slots in use", RING, "2", |it| ledger(it, |it| it.in_flight)),
-    family("metrale_stale_ends", Kind::Counter, "Ends of spans that were over already", RING, "2", |it| ledger(it, |it| it.stale_ends)),
-    in_seconds(family("metrale_gpu_oldest_span", Kind::Gauge, "Age of the oldest span that has not landed; a `closed` one that grows old is a kernel that hangs, or a driver that does", &["ring", "state"], "4", oldest)),
-    family("metrale_harvest_passes", Kind::Counter, "Harvest passes; where it stands still nobody harvests", RING, "2", |it| ledger(it, |it| it.passes)),
+    scalar("metrale_gpu_spans_dropped", Counter, "Spans that found their slot in use", |snapshot| count(snapshot.spans_dropped)),
+    scalar("metrale_gpu_span_failures", Counter, "Spans begun whose start, end or reading failed", |snapshot| count(snapshot.span_failures)),
+    scalar("metrale_gpu_kernel_table_full", Counter, "Timed launches of kernels that found no row", |snapshot| count(snapshot.table_full)),
+    family("metrale_span_attempts", Counter, "Attempts to time something: begun, dropped and refused", RING, "2", |snapshot| ledger(snapshot, |ledger| ledger.attempts)),
+    family("metrale_spans_begun", Counter, "Attempts that got a slot: in flight, or over in one of the outcomes from `landed` to `reclaimed`", RING, "2", |snapshot| ledger(snapshot, |ledger| ledger.begun)),
+    family("metrale_span_outcomes", Counter, "What became of attempts", &["ring", "outcome"], "12", outcomes),
+    family("metrale_spans_in_flight", Gauge, "Slots in use", RING, "2", |snapshot| ledger(snapshot, |ledger| ledger.in_flight)),
+    family("metrale_stale_ends", Counter, "Ends of spans that were over already", RING, "2", |snapshot| ledger(snapshot, |ledger| ledger.stale_ends)),
+    in_seconds(family("metrale_gpu_oldest_span", Gauge, "Age of the oldest span that has not landed; a `closed` one that grows old is a kernel that hangs, or a driver that does", &["ring", "state"], "4", oldest)),
+    family("metrale_harvest_passes", Counter, "Harvest passes; where it stands still nobody harvests", RING, "2", |snapshot| ledger(snapshot, |ledger| ledger.passes)),
     // Floor and own cost.
-    in_seconds(single("metrale_gpu_floor", Kind::Gauge, "What a span with nothing in it reads; absent where it is not known", |it| nanos_if(it.floor.pair_ns))),
-    in_seconds(family("metrale_own_cost", Kind::Gauge, "Host time that one operation of the measurement takes; absent where it is not known", &["operation"], "4", own_cost)),
+    in_seconds(scalar("metrale_gpu_floor", Gauge, "What a span with nothing in it reads; absent where it is not known", |snapshot| known_nanos(snapshot.floor.pair_ns))),
+    in_seconds(family("metrale_own_cost", Gauge, "Host time that one operation of the measurement takes; absent where it is not known", &["operation"], "4", own_cost)),
     // Recorders.
-    single("metrale_recorders", Kind::Gauge, "Recorders made so far", |it| count(it.recorders.len() as u64)),
-    single("metrale_recorders_quarantined", Kind::Gauge, "Recorders that a driver status stopped for good", |it| count(health(it, |it| u64::from(it.quarantined.is_some())))),
-    in_seconds(single("metrale_harvest_interval", Kind::Gauge, "The least time between two harvests now, of the slowest recorder; 0 at the full rate", |it| nanos_if(it.recorders.iter().map(|it| it.health.harvest_interval_ns).max()))),
-    single("metrale_harvests_skipped", Kind::Counter, "Harvests that polled nothing, because polls were slow or refused", |it| count(health(it, |it| it.harvests_skipped))),
-    single("metrale_polls_refused", Kind::Counter, "Polls that the driver did not allow", |it| count(health(it, |it| it.polls_refused))),
-    single("metrale_slow_polls", Kind::Counter, "Polls that took over a millisecond", |it| count(health(it, |it| it.slow_polls))),
-    single("metrale_polling_stops", Kind::Counter, "How often slow polls stopped polling for ten seconds", |it| count(health(it, |it| it.polling_stops))),
-    single("metrale_invalid_times", Kind::Counter, "Times that were negative, infinite or not a number", |it| count(health(it, |it| it.invalid_times))),
-    single("metrale_names_lost", Kind::Counter, "Names of kernels and graphs that found no room", |it| count(health(it, |it| it.names_lost))),
+    in_seconds(scalar("metrale_start_time", Gauge, "When the first recorder was made, in seconds since 1970; it changes where a process starts anew", |snapshot| known_nanos(snapshot.start_unix_ns))),
+    scalar("metrale_recorders", Gauge, "Recorders made so far", |snapshot| count(snapshot.recorders.len() as u64)),
+    scalar("metrale_recorders_quarantined", Gauge, "Recorders that a driver status stopped for good", |snapshot| count(health(snapshot, |health| u64::from(health.quarantined.is_some())))),
+    in_seconds(scalar("metrale_harvest_interval", Gauge, "The least time between two harvests now, of the slowest recorder; 0 at the full rate", |snapshot| known_nanos(snapshot.recorders.iter().map(|recorder| recorder.health.harvest_interval_ns).max()))),
+    scalar("metrale_harvests_skipped", Counter, "Harvests that polled nothing, because polls were slow or refused", |snapshot| count(health(snapshot, |health| health.harvests_skipped))),
+    scalar("metrale_polls_refused", Counter, "Polls that the driver did not allow", |snapshot| count(health(snapshot, |health| health.polls_refused))),
+    scalar("metrale_slow_polls", Counter, "Polls that took over a millisecond", |snapshot| count(health(snapshot, |health| health.slow_polls))),
+    scalar("metrale_polling_stops", Counter, "How often slow polls stopped polling for ten seconds", |snapshot| count(health(snapshot, |health| health.polling_stops))),
+    scalar("metrale_invalid_times", Counter, "Times that were negative, infinite or not a number", |snapshot| count(health(snapshot, |health| health.invalid_times))),
+    scalar("metrale_names_lost", Counter, "Names of kernels and graphs that found no room", |snapshot| count(health(snapshot, |health| health.names_lost))),
+    // The page.
+    Family { read: Read::Page(snapshots), ..family(PAGE_FAMILY, Gauge, "Snapshots behind this page: `shown`, `added` to one with the same labels, or left out: `repeated`, of an `other_version`, with a number that is `not_finite`, with `no_gpu`", &["state"], "6 for each page", |_| Vec::new()) },
 ];
+
+/// The family that every page has.
+pub(super) const PAGE_FAMILY: &str = "metrale_export_snapshots";
+
+fn snapshots(page: &Page) -> Vec<Sample<'_>> {
+    let of = |(state, count)| sample([("state", state)], Value::Count(count));
+    page.states().map(of).into()
+}
 
 fn lanes<'a>(
     snapshot: &'a Snapshot,
@@ -189,7 +195,12 @@ fn idle(snapshot: &Snapshot) -> Vec<Sample<'_>> {
 
 /// The oldest of all recorders; 0 where nothing waits.
 fn oldest(snapshot: &Snapshot) -> Vec<Sample<'_>> {
-    let spans = || snapshot.recorders.iter().flat_map(|it| &it.oldest);
+    let spans = || {
+        snapshot
+            .recorders
+            .iter()
+            .flat_map(|recorder| &recorder.oldest)
+    };
     let of = |(ring, state, is_open)| {
         let ages = spans()
             .filter(|span| span.ring == ring && span.is_open == is_open)
@@ -209,16 +220,8 @@ fn oldest(snapshot: &Snapshot) -> Vec<Sample<'_>> {
 }
 
 fn losses(snapshot: &Snapshot) -> Vec<Sample<'_>> {
-    let losses = snapshot.losses;
-    let reasons = [
-        ("incomplete_steps", losses.incomplete_steps),
-        ("unplaced_steps", losses.unplaced_steps),
-        ("late_spans", losses.late_spans),
-        ("unpaired_steps", losses.unpaired_steps),
-        ("rowless_spans", losses.rowless_spans),
-    ];
     let of = |(reason, count)| sample([("reason", reason)], Value::Count(count));
-    reasons.map(of).into()
+    snapshot.losses.each().map(of).into()
 }
 
 fn rings(snapshot: &Snapshot) -> [(&'static str, Ledger); 2] {
@@ -233,15 +236,7 @@ fn ledger(snapshot: &Snapshot, count: fn(&Ledger) -> u64) -> Vec<Sample<'_>> {
 
 fn outcomes(snapshot: &Snapshot) -> Vec<Sample<'_>> {
     let of = |(ring, ledger): (&'static str, Ledger)| {
-        let outcomes = [
-            ("landed", ledger.landed),
-            ("failed", ledger.failed),
-            ("cancelled", ledger.cancelled),
-            ("reclaimed", ledger.reclaimed),
-            ("dropped", ledger.dropped),
-            ("refused", ledger.refused),
-        ];
-        outcomes.map(|(outcome, count)| {
+        ledger.outcomes().map(move |(outcome, count)| {
             sample([("ring", ring), ("outcome", outcome)], Value::Count(count))
         })
     };
@@ -263,5 +258,9 @@ fn own_cost(snapshot: &Snapshot) -> Vec<Sample<'_>> {
 }
 
 fn health(snapshot: &Snapshot, count: fn(&RecorderHealth) -> u64) -> u64 {
-    snapshot.recorders.iter().map(|it| count(&it.health)).sum()
+    let counts = snapshot
+        .recorders
+        .iter()
+        .map(|recorder| count(&recorder.health));
+    counts.fold(0, u64::saturating_add)
 }

@@ -3,8 +3,8 @@
 //! others.
 
 use super::sample::{Sample, Value, sample};
-use crate::kernel::{Estimate, KernelSeries, RowFigures};
-use crate::snapshot::Snapshot;
+use crate::kernel::{Estimate, RowFigures};
+use crate::snapshot::{KernelSeries, Snapshot};
 use std::collections::BTreeMap;
 
 /// A counter of each series.

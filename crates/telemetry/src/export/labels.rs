@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The labels that all series have: `gpu`, and what the user adds.
+//! The labels that all series of a snapshot have: `gpu`, and what the user adds.
 
 use super::families::FAMILIES;
 use std::collections::BTreeMap;
 
-/// What is written for a GPU that nobody named: without it a series would have
-/// no label `gpu`.
-const UNKNOWN_GPU: &str = "unknown";
-
 /// A label that cannot be added.
+///
+/// ```
+/// use metrale_telemetry::export::{LabelError, MetraleCollector};
+///
+/// let collector = MetraleCollector::new(metrale_telemetry::global());
+/// let error = collector.label("lane", "left").unwrap_err();
+/// assert_eq!(error, LabelError::Taken("lane".to_owned()));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LabelError {
     /// It is no name of a label.
     #[error(
@@ -24,7 +29,11 @@ pub enum LabelError {
     Twice(String),
 }
 
-/// Names and values, sorted by name; each name once.
+/// As they are written.
+pub(super) type Pairs<'a> = Vec<(&'a str, &'a str)>;
+
+/// Names and values, sorted by name; each name once. An empty value is none, as
+/// it is for Prometheus.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Labels(BTreeMap<String, String>);
 
@@ -40,14 +49,20 @@ impl Labels {
 
     /// These, and those of a snapshot that can be labels and are not among them.
     pub(super) fn over(&self, others: &BTreeMap<String, String>) -> Self {
-        let mut all = BTreeMap::from([("gpu".to_owned(), UNKNOWN_GPU.to_owned())]);
         let valid = others.iter().filter(|(name, _)| check(name).is_ok());
-        all.extend(valid.map(|(name, value)| (name.clone(), clean(value))));
+        let mut all: BTreeMap<String, String> = valid
+            .map(|(name, value)| (name.clone(), clean(value)))
+            .collect();
         all.extend(self.0.clone());
+        all.retain(|_, value| !value.is_empty());
         Self(all)
     }
 
-    pub(super) fn pairs(&self) -> Vec<(&str, &str)> {
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    pub(super) fn pairs(&self) -> Pairs<'_> {
         let labels = self.0.iter();
         labels
             .map(|(name, value)| (name.as_str(), value.as_str()))

@@ -1,28 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a family of metrics is, and a sample of it.
 
+use super::page::Page;
 use crate::instrument::HistogramSnapshot;
 use crate::snapshot::Snapshot;
-
-/// What kind of metric a family is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Counter,
-    Gauge,
-    Histogram,
-    Info,
-}
+use prometheus_client::metrics::MetricType;
 
 /// Metrics of one name. The name is without unit and suffix, which the format
 /// adds; `full_name` is what a server sees.
 pub(super) struct Family {
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) metric_type: MetricType,
     /// Its values are seconds.
     pub(super) seconds: bool,
     /// One sentence without a full stop.
     pub(super) help: &'static str,
-    /// Labels besides those that all have.
+    /// Labels besides those of the snapshot, or of the collector.
     pub(super) labels: &'static [&'static str],
     /// How many series there are at most, for each set of the common labels.
     #[cfg_attr(
@@ -30,20 +23,29 @@ pub(super) struct Family {
         expect(dead_code, reason = "for docs/metrics.md, which a test holds to it")
     )]
     pub(super) series: &'static str,
-    pub(super) read: fn(&Snapshot) -> Vec<Sample<'_>>,
+    pub(super) read: Read,
 }
 
 impl Family {
     #[cfg(test)]
     pub(super) fn full_name(&self) -> String {
         let unit = if self.seconds { "_seconds" } else { "" };
-        let suffix = match self.kind {
-            Kind::Counter => "_total",
-            Kind::Info => "_info",
-            Kind::Gauge | Kind::Histogram => "",
+        let suffix = match self.metric_type {
+            MetricType::Counter => "_total",
+            MetricType::Info => "_info",
+            _ => "",
         };
         format!("{}{unit}{suffix}", self.name)
     }
+}
+
+/// Where a family's samples come from.
+#[derive(Clone, Copy)]
+pub(super) enum Read {
+    /// From each snapshot.
+    Snapshot(fn(&Snapshot) -> Vec<Sample<'_>>),
+    /// From the page as a whole.
+    Page(fn(&Page) -> Vec<Sample<'_>>),
 }
 
 /// One series' value now.
@@ -83,7 +85,7 @@ pub(super) fn count(value: u64) -> Vec<Sample<'static>> {
 }
 
 /// As [`count`], where the value is known.
-pub(super) fn nanos_if(ns: Option<u64>) -> Vec<Sample<'static>> {
+pub(super) fn known_nanos(ns: Option<u64>) -> Vec<Sample<'static>> {
     ns.map(|ns| sample([], Value::Nanos(ns)))
         .into_iter()
         .collect()

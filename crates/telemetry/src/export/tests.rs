@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a page shows, read back line by line.
 
-use super::families::FAMILIES;
-use super::sample::Kind;
-use super::{LabelError, MetraleCollector};
+mod document;
+mod labels;
+mod snapshots;
+mod strict;
+
+use super::families::{FAMILIES, PAGE_FAMILY};
+use super::{MetraleCollector, text};
 use crate::Telemetry;
-use crate::kernel::{Incomplete, KernelSeries, LaneFigures, RowFigures, SpanKey, StepLosses};
+use crate::kernel::{Incomplete, LaneFigures, RowFigures, SpanKey, StepLosses};
 use crate::snapshot::{OldestSpanSnapshot, RecorderSnapshot, Snapshot};
-use prometheus_client::encoding::{prometheus_text, text};
+use prometheus_client::encoding::text as openmetrics;
+use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use std::collections::{BTreeMap, BTreeSet};
 
-fn registry(collector: MetraleCollector) -> Registry {
+/// The page in OpenMetrics' format.
+fn open(collector: MetraleCollector) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(collector));
-    registry
-}
-
-fn page(registry: &Registry) -> String {
+    collector.register(&mut registry).expect("the first");
     let mut page = String::new();
-    prometheus_text::encode(&mut page, registry).expect("a page");
+    openmetrics::encode(&mut page, &registry).expect("a page");
     page
 }
 
@@ -34,8 +36,16 @@ fn samples(page: &str) -> BTreeMap<String, f64> {
     samples
 }
 
+/// The page has these samples and no others, in OpenMetrics' format.
+fn is_the_same(open: &str, samples: &BTreeMap<String, f64>) {
+    let read = strict::read(open).expect("a page that is well formed");
+    let of = |(series, value): (&String, &f64)| (strict::series(series).expect("one"), *value);
+    let expected: BTreeMap<_, _> = samples.iter().map(of).collect();
+    assert!(read == expected, "the formats differ: {open}\n{samples:#?}");
+}
+
 fn telemetry() -> &'static Telemetry {
-    Box::leak(Box::default())
+    Telemetry::new().leak()
 }
 
 /// A snapshot with something in every family.
@@ -50,6 +60,10 @@ fn full() -> Snapshot {
         poll_ns: Some(4),
     });
     let mut snapshot = telemetry.snapshot();
+    snapshot
+        .labels
+        .insert("gpu".to_owned(), "unknown".to_owned());
+    snapshot.start_unix_ns = Some(1_700_000_000_500_000_000);
     let oldest = |ring: &str, is_open, age_ns| OldestSpanSnapshot {
         ring: ring.to_owned(),
         is_open,
@@ -88,6 +102,7 @@ fn full() -> Snapshot {
         late_spans: 13,
         unpaired_steps: 14,
         rowless_spans: 15,
+        unrecorded_steps: 0,
     };
     let error = crate::kernel::StandardError {
         total_ns: 1e6,
@@ -117,8 +132,7 @@ fn full() -> Snapshot {
 
 #[test]
 fn every_family_is_on_the_page_with_help_and_type_and_nothing_else_is() {
-    let registry = registry(MetraleCollector::from_fn(full));
-    let page = page(&registry);
+    let page = text(&MetraleCollector::from_fn(|| [full()]));
     let names: BTreeSet<String> = FAMILIES.iter().map(|family| family.full_name()).collect();
     assert_eq!(names.len(), FAMILIES.len());
     for word in ["# HELP ", "# TYPE "] {
@@ -145,28 +159,29 @@ fn every_family_is_on_the_page_with_help_and_type_and_nothing_else_is() {
         let own = |series: &&String| {
             let rest = series.strip_prefix(name.as_str()).unwrap_or("-");
             let histogram = ["_bucket{", "_sum{", "_count{"];
-            match family.kind {
-                Kind::Histogram => histogram.iter().any(|suffix| rest.starts_with(suffix)),
+            match family.metric_type {
+                MetricType::Histogram => histogram.iter().any(|suffix| rest.starts_with(suffix)),
                 _ => rest.starts_with('{'),
             }
         };
         let series: Vec<&String> = samples.keys().filter(own).collect();
         assert!(!series.is_empty(), "{name} has no series");
         for series in series {
-            for label in family.labels.iter().chain(&["gpu"]) {
+            let common = (family.name != PAGE_FAMILY).then_some(&"gpu");
+            for label in family.labels.iter().chain(common) {
                 assert!(series.contains(&format!("{label}=\"")), "{series}");
             }
         }
     }
     assert!(!page.contains("_created"));
-    let mut open = String::new();
-    text::encode(&mut open, &registry).expect("OpenMetrics");
-    assert!(!open.contains("_created") && open.ends_with("# EOF\n"));
+    let open = open(MetraleCollector::from_fn(|| [full()]));
+    assert!(!open.contains("_created"));
+    is_the_same(&open, &samples);
 }
 
 #[test]
 fn figures_are_those_of_the_snapshot_in_base_units() {
-    let samples = samples(&page(&registry(MetraleCollector::from_fn(full))));
+    let samples = samples(&text(&MetraleCollector::from_fn(|| [full()])));
     let gpu = "gpu=\"unknown\"";
     for (series, value) in [
         (
@@ -190,6 +205,10 @@ fn figures_are_those_of_the_snapshot_in_base_units() {
             1.0,
         ),
         (format!("metrale_gpu_floor_seconds{{{gpu}}}"), 1.5e-6),
+        (
+            format!("metrale_start_time_seconds{{{gpu}}}"),
+            1_700_000_000.5,
+        ),
         (
             format!("metrale_own_cost_seconds{{{gpu},operation=\"end\"}}"),
             2e-9,
@@ -223,7 +242,7 @@ fn figures_are_those_of_the_snapshot_in_base_units() {
 
 #[test]
 fn timelines_and_losses_are_on_the_page_by_lane_cause_and_reason() {
-    let samples = samples(&page(&registry(MetraleCollector::from_fn(full))));
+    let samples = samples(&text(&MetraleCollector::from_fn(|| [full()])));
     for (series, value) in [
         ("gpu_lane_armed_seconds_total{GPU,lane=prefill}", 1.0),
         ("gpu_lane_armed_seconds_total{GPU,lane=decode}", 0.0),
@@ -275,8 +294,11 @@ fn timelines_and_losses_are_on_the_page_by_lane_cause_and_reason() {
 
 #[test]
 fn what_is_not_known_has_no_series() {
-    let page = page(&registry(MetraleCollector::new(telemetry())));
+    let named = MetraleCollector::new(telemetry()).label("gpu", "GPU-1");
+    let page = text(&named.unwrap());
+    assert!(page.contains("metrale_steps_total"));
     for name in [
+        "metrale_start_time",
         "metrale_gpu_floor",
         "metrale_own_cost",
         "coverage_ratio",
@@ -284,161 +306,4 @@ fn what_is_not_known_has_no_series() {
     ] {
         assert!(!page.contains(name), "{name}");
     }
-}
-
-#[test]
-fn labels_are_checked() {
-    let collector = || MetraleCollector::new(telemetry());
-    for name in ["", "1a", "a-b", "a:b", "ä", "__name__", "a b"] {
-        let error = collector().label(name, "x").unwrap_err();
-        assert_eq!(error, LabelError::Name(name.to_owned()));
-    }
-    for name in ["kernel", "lane", "le", "ring", "outcome"] {
-        let error = collector().label(name, "x").unwrap_err();
-        assert_eq!(error, LabelError::Taken(name.to_owned()));
-    }
-    let twice = collector().label("pod", "a").unwrap().label("pod", "b");
-    assert_eq!(twice.unwrap_err(), LabelError::Twice("pod".to_owned()));
-    let named = collector().label("gpu", "GPU-1").unwrap();
-    assert!(page(&registry(named)).contains("metrale_steps_total{gpu=\"GPU-1\"} 0\n"));
-}
-
-#[test]
-fn labels_hold_any_character() {
-    let all: String = (0..=0x17f)
-        .filter_map(char::from_u32)
-        .chain(['😀', '\u{2028}'])
-        .collect();
-    let value = all.clone();
-    let snapshot = move || {
-        let mut snapshot = full();
-        snapshot.labels.insert("pod".to_owned(), value.clone());
-        snapshot
-            .labels
-            .insert("no label".to_owned(), "x".to_owned());
-        snapshot.labels.insert("kernel".to_owned(), "x".to_owned());
-        snapshot
-    };
-    let page = page(&registry(MetraleCollector::from_fn(snapshot)));
-    let line = page
-        .split('\n')
-        .find(|line| line.starts_with("metrale_steps_total"))
-        .unwrap();
-    let clean = |c: char| if c.is_control() { '?' } else { c };
-    let expected: String = all.chars().map(clean).collect();
-    let escaped = expected.replace('\\', "\\\\").replace('"', "\\\"");
-    assert_eq!(
-        line,
-        format!("metrale_steps_total{{gpu=\"unknown\",pod=\"{escaped}\"}} 0")
-    );
-}
-
-#[test]
-fn several_gpus_have_series_each_and_what_has_the_same_labels_is_merged() {
-    let (one, other) = (telemetry(), telemetry());
-    for (telemetry, ns) in [(one, 1_000_000_000), (other, 2_000_000_000)] {
-        let kernel = SpanKey::Kernel(64);
-        telemetry.expose_kernels(1);
-        telemetry.instruments().record(kernel, 5);
-        telemetry.promote_kernels(|_| Some("gemm".into()), str::to_owned);
-        telemetry.instruments().record(kernel, ns);
-    }
-    one.step_begin();
-    for telemetry in [other, other] {
-        telemetry.step_begin();
-    }
-    let both = MetraleCollector::new(one).and(other);
-    let page = page(&registry(both));
-    assert_eq!(page.matches("# TYPE metrale_steps_total").count(), 1);
-    let merged = samples(&page);
-    assert_eq!(merged["metrale_steps_total{gpu=\"unknown\"}"], 3.0);
-    let kernel = |name| {
-        format!("metrale_gpu_kernel_sampled_seconds_total{{gpu=\"unknown\",kernel=\"{name}\"}}")
-    };
-    assert_eq!(
-        (merged[&kernel("gemm")], merged[&kernel("other")]),
-        (3.0, 1e-8)
-    );
-
-    let mut collector = MetraleCollector::from_fn(|| with_gpu("GPU-1", 1));
-    collector.sources.push(Box::new(|| with_gpu("GPU-2", 2)));
-    let samples = samples(&super::tests::page(&registry(collector)));
-    assert_eq!(samples["metrale_steps_total{gpu=\"GPU-1\"}"], 1.0);
-    assert_eq!(samples["metrale_steps_total{gpu=\"GPU-2\"}"], 2.0);
-}
-
-fn with_gpu(gpu: &str, steps: u64) -> Snapshot {
-    let mut snapshot = full();
-    snapshot.steps = steps;
-    snapshot.labels.insert("gpu".to_owned(), gpu.to_owned());
-    snapshot
-}
-
-#[test]
-fn a_scrape_has_no_side_effect() {
-    let telemetry = telemetry();
-    let registry = registry(MetraleCollector::new(telemetry).top_kernels(1));
-    telemetry.instruments().record(SpanKey::Kernel(64), 10);
-    let name_of = |func: u64| Some(func.to_string().into());
-    telemetry.promote_kernels(name_of, str::to_owned);
-    telemetry.instruments().record(SpanKey::Kernel(64), 1);
-    let before = page(&registry);
-    assert_eq!(page(&registry), before);
-    let KernelSeries {
-        label,
-        total_ns,
-        samples,
-    } = &telemetry.snapshot().kernel_series[0];
-    assert_eq!((label.as_str(), *total_ns, *samples), ("64", 1, 1));
-    assert!(
-        before.contains("kernel_samples_total{gpu=\"unknown\",kernel=\"64\"} 1\n"),
-        "{before}"
-    );
-    assert!(before.contains("kernel_samples_total{gpu=\"unknown\",kernel=\"other\"} 1\n"));
-}
-
-/// `docs/metrics.md` has a table of the families, which this writes.
-fn table() -> String {
-    let mut out =
-        "| metric | type | unit | labels | series | what it says |\n|---|---|---|---|---|---|\n"
-            .to_owned();
-    for family in FAMILIES {
-        let kind = match family.kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
-            Kind::Info => "info",
-        };
-        let unit = if family.seconds {
-            "seconds"
-        } else if family.name.ends_with("_ratio") {
-            "ratio"
-        } else {
-            ""
-        };
-        let labels: Vec<String> = family
-            .labels
-            .iter()
-            .map(|label| format!("`{label}`"))
-            .collect();
-        out += &format!(
-            "| `{}` | {kind} | {unit} | {} | {} | {} |\n",
-            family.full_name(),
-            labels.join(", "),
-            family.series,
-            family.help
-        );
-    }
-    out
-}
-
-#[test]
-fn the_documented_metrics_are_the_ones_there_are() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
-    let document = std::fs::read_to_string(path).expect("docs/metrics.md");
-    assert!(
-        document.contains(&table()),
-        "docs/metrics.md needs this table:\n\n{}",
-        table()
-    );
 }

@@ -1,62 +1,76 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A family's samples, in whatever format the registry is encoded.
 
-use super::labels::Labels;
-use super::sample::{Family, Kind, Value, seconds};
+use super::labels::Pairs;
+use super::page::Page;
+use super::sample::{Family, Read, Sample, Value, seconds};
 use crate::instrument::{HistogramSnapshot, ZERO_THRESHOLD};
-use crate::snapshot::Snapshot;
 use prometheus_client::encoding::{
     DescriptorEncoder, MetricEncoder, NativeHistogram, NativeHistogramBuckets, NoLabelSet,
 };
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// The schema of native buckets: 9 % wide, what the servers' own clients choose.
 const NATIVE_SCHEMA: u32 = 3;
 
-/// Writes the family's samples of all snapshots; nothing where there are none.
+/// Writes the family's samples, each series once; nothing where there are none.
 pub(super) fn family(
     family: &Family,
-    snapshots: &[(Labels, Snapshot)],
+    page: &Page,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> fmt::Result {
-    let samples: Vec<_> = snapshots
-        .iter()
-        .map(|(labels, snapshot)| (labels.pairs(), (family.read)(snapshot)))
-        .collect();
+    let samples: Vec<(Pairs<'_>, Vec<Sample<'_>>)> = match family.read {
+        Read::Snapshot(read) => {
+            let snapshots = page.snapshots().iter();
+            snapshots
+                .map(|(labels, snapshot)| (labels.pairs(), read(snapshot)))
+                .collect()
+        }
+        Read::Page(read) => vec![(page.labels().pairs(), read(page))],
+    };
     if samples.iter().all(|(_, own)| own.is_empty()) {
         return Ok(());
     }
-    let kind = match family.kind {
-        Kind::Counter => MetricType::Counter,
-        Kind::Gauge => MetricType::Gauge,
-        Kind::Histogram => MetricType::Histogram,
-        Kind::Info => MetricType::Info,
-    };
     let unit = family.seconds.then_some(&Unit::Seconds);
-    let mut encoder = encoder.encode_descriptor(family.name, family.help, unit, kind)?;
+    let mut encoder =
+        encoder.encode_descriptor(family.name, family.help, unit, family.metric_type)?;
     for (common, own) in &samples {
+        // A snapshot that came from outside may name a lane twice: the first stands.
+        let mut written = BTreeSet::new();
         for sample in own {
-            let labels = (common.as_slice(), sample.labels.as_slice());
-            value(family.kind, &sample.value, encoder.encode_family(&labels)?)?;
+            if written.insert(sample.labels.as_slice()) {
+                let labels = (common.as_slice(), sample.labels.as_slice());
+                value(
+                    family.metric_type,
+                    &sample.value,
+                    encoder.encode_family(&labels)?,
+                )?;
+            }
         }
     }
     Ok(())
 }
 
-fn value(kind: Kind, value: &Value<'_>, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+fn value(
+    metric_type: MetricType,
+    value: &Value<'_>,
+    mut encoder: MetricEncoder<'_>,
+) -> fmt::Result {
+    let is_counter = metric_type == MetricType::Counter;
     let float = match *value {
         Value::Histogram(snapshot) => return histogram(snapshot, encoder),
         Value::Info => return encoder.encode_info(&NO_LABELS),
-        Value::Count(count) if kind == Kind::Counter => {
+        Value::Count(count) if is_counter => {
             return encoder.encode_counter::<NoLabelSet, u64, u64>(&count, None);
         }
         Value::Count(count) => return encoder.encode_gauge(&count),
         Value::Nanos(ns) => seconds(ns),
         Value::Float(value) => value,
     };
-    if kind == Kind::Counter {
+    if is_counter {
         encoder.encode_counter::<NoLabelSet, f64, u64>(&float, None)
     } else {
         encoder.encode_gauge(&float)

@@ -5,6 +5,7 @@
 
 use super::buckets::{BUCKETS, bucket_index, bucket_upper_ns, inner_index};
 use super::packed::PackedCells;
+use crate::sums::Adding;
 use crate::sync::const_fn;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -14,6 +15,18 @@ const CELLS: usize = if cfg!(metrale_loom) { 1 } else { BUCKETS };
 
 /// Durations in whole nanoseconds, in buckets that end on 2^(k/32) seconds
 /// from 2^-22 s to 2^7 s. About 22 KiB.
+///
+/// ```
+/// use metrale_telemetry::instrument::NanosHistogram;
+///
+/// static STEP: NanosHistogram = NanosHistogram::new();
+/// for ms in [7, 8, 9] {
+///     STEP.observe(ms * 1_000_000);
+/// }
+/// let taken = STEP.snapshot();
+/// assert_eq!((taken.count(), taken.sum_ns()), (3, 24_000_000));
+/// assert_eq!(taken.quantile(0.5), Some(8_000_000));
+/// ```
 pub struct NanosHistogram {
     cells: PackedCells<CELLS>,
 }
@@ -81,6 +94,16 @@ impl fmt::Debug for NanosHistogram {
 }
 
 /// One bucket that holds something.
+///
+/// ```
+/// use metrale_telemetry::instrument::NanosHistogram;
+///
+/// let steps = NanosHistogram::new();
+/// steps.observe(1_000);
+/// let bucket = steps.snapshot().buckets[0];
+/// assert_eq!((bucket.count, bucket.sum_ns), (1, 1_000));
+/// assert!(bucket.upper_ns() >= Some(1_000));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bucket {
     /// Which bucket, from 0; see [`bucket_upper_ns`].
@@ -93,7 +116,20 @@ pub struct Bucket {
 
 /// What a histogram held at one moment. Snapshots of several histograms or
 /// processes merge without loss.
+///
+/// ```
+/// use metrale_telemetry::instrument::NanosHistogram;
+///
+/// let (here, there) = (NanosHistogram::new(), NanosHistogram::new());
+/// here.observe(1_000);
+/// there.observe(3_000);
+/// let mut both = here.snapshot();
+/// both.merge(&there.snapshot());
+/// assert_eq!((both.count(), both.sum_ns()), (2, 4_000));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct HistogramSnapshot {
     /// `false` only where a thread stayed suspended inside an observation for
     /// the half second a snapshot tries: a few observations may be missing.
@@ -116,7 +152,7 @@ impl HistogramSnapshot {
     #[must_use]
     pub fn count(&self) -> u64 {
         let counts = self.buckets.iter().map(|bucket| bucket.count);
-        counts.fold(0, u64::wrapping_add)
+        counts.fold(0, u64::saturating_add)
     }
 
     /// Sum of the durations in nanoseconds.
@@ -125,7 +161,7 @@ impl HistogramSnapshot {
         self.buckets
             .iter()
             .map(|bucket| bucket.sum_ns)
-            .fold(0, u64::wrapping_add)
+            .fold(0, u64::saturating_add)
     }
 
     /// The duration below which a share `q` (0 to 1) of the durations lie, in
@@ -150,8 +186,12 @@ impl HistogramSnapshot {
         None
     }
 
-    /// Adds the contents of `other`.
+    /// Adds the contents of `other`. Sums saturate.
     pub fn merge(&mut self, other: &Self) {
+        self.add_all(other, &mut Adding::default());
+    }
+
+    pub(crate) fn add_all(&mut self, other: &Self, adding: &mut Adding) {
         self.exact &= other.exact;
         for theirs in &other.buckets {
             match self
@@ -160,8 +200,8 @@ impl HistogramSnapshot {
             {
                 Ok(at) => {
                     let ours = &mut self.buckets[at];
-                    ours.count = ours.count.wrapping_add(theirs.count);
-                    ours.sum_ns = ours.sum_ns.wrapping_add(theirs.sum_ns);
+                    adding.add(&mut ours.count, theirs.count);
+                    adding.add(&mut ours.sum_ns, theirs.sum_ns);
                 }
                 Err(at) => self.buckets.insert(at, *theirs),
             }

@@ -3,14 +3,13 @@
 //! one relaxed read-modify-write each, no lock, no allocation, `const`, fixed
 //! size.
 
-mod buckets;
+pub(crate) mod buckets;
 mod histogram;
-mod packed;
+pub(crate) mod packed;
 mod wider;
 
-pub use buckets::{BUCKETS, SCHEMA, bucket_index, bucket_upper_ns};
+pub use buckets::SCHEMA;
 pub use histogram::{Bucket, HistogramSnapshot, NanosHistogram};
-pub use packed::PackedCells;
 pub(crate) use packed::{ADD_MOST, TOO_LONG_NS};
 pub use wider::{CLASSIC_BOUNDS, NativeBuckets, ZERO_THRESHOLD};
 
@@ -18,6 +17,14 @@ use crate::sync::Ordering;
 use crate::sync::relaxed::AtomicU64;
 
 /// A count of events since the process started. It wraps at 2^64.
+///
+/// ```
+/// use metrale_telemetry::instrument::Counter;
+///
+/// static DROPPED: Counter = Counter::new();
+/// DROPPED.add(2);
+/// assert_eq!(DROPPED.get(), 2);
+/// ```
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 

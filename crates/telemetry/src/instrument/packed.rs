@@ -18,7 +18,7 @@
 //! observer adds less than 2^37 ns and at most `ADD_MOST` observations at a
 //! time, 1,024 threads may do so between a fold bit being set and the fold, and
 //! the sum stays under 2^48, the count under 2^16; larger values must use
-//! [`PackedCells::add_wide`].
+//! [`PackedCells::add_wide`]. A sum past 2^64 ns stays there: it never falls.
 
 use crate::sync::{AtomicU64, Ordering, array_of, const_fn, fence, spin_loop};
 
@@ -165,7 +165,7 @@ impl<const N: usize> PackedCells<N> {
             let sum = wide.sum.load(Ordering::Relaxed);
             *out = (
                 count.wrapping_add(content >> COUNT_SHIFT),
-                sum.wrapping_add(content & SUM_MASK),
+                sum.saturating_add(content & SUM_MASK),
             );
         }
         // Acquire: a fold of which anything was copied is among those counted
@@ -186,7 +186,11 @@ impl<const N: usize> Default for PackedCells<N> {
 fn add_to(wide: &Wide, count: u64, sum: u64) {
     // Relaxed: published by the fence of `folding`.
     wide.count.fetch_add(count, Ordering::Relaxed);
-    wide.sum.fetch_add(sum, Ordering::Relaxed);
+    let before = wide.sum.fetch_add(sum, Ordering::Relaxed);
+    if before.checked_add(sum).is_none() {
+        // Relaxed: published by the same fence; no exact copy holds what it was in between.
+        wide.sum.fetch_max(u64::MAX, Ordering::Relaxed);
+    }
 }
 
 #[cfg(all(test, not(metrale_loom)))]
@@ -220,6 +224,20 @@ mod tests {
         cells.add(7, 1);
         cells.add_wide(7, 1);
         assert_eq!(totals(&cells), [(1, u64::MAX >> 1)]);
+    }
+
+    #[test]
+    fn a_sum_stays_at_the_most_that_it_holds() {
+        let cells = PackedCells::<1>::new();
+        cells.add_wide(0, u64::MAX - 1);
+        for count in 2..70_000 {
+            cells.add(0, 7);
+            if count % 1_000 == 0 {
+                assert_eq!(totals(&cells), [(count, u64::MAX)]);
+            }
+        }
+        cells.add_wide(0, u64::MAX);
+        assert_eq!(totals(&cells), [(70_000, u64::MAX)]);
     }
 
     #[test]

@@ -17,6 +17,15 @@ pub const CLASSIC_BOUNDS: usize = 31;
 pub const ZERO_THRESHOLD: f64 = 1.0 / 4_194_304.0;
 
 /// A histogram in the buckets of a Prometheus native histogram.
+///
+/// ```
+/// use metrale_telemetry::instrument::NanosHistogram;
+///
+/// let steps = NanosHistogram::new();
+/// steps.observe(900_000_000);
+/// // Schema 0: bucket 0 holds what is above half a second, to a second.
+/// assert_eq!(steps.snapshot().native(0).buckets, [(0, 1)]);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NativeBuckets {
     /// The schema: bucket `i` ends at 2^(i / 2^schema) seconds, inclusive.
@@ -42,7 +51,7 @@ impl HistogramSnapshot {
         for bucket in &self.buckets {
             let inner = bucket.index.min(BUCKETS - 1) as i32;
             if inner == 0 {
-                native.zero_count = native.zero_count.wrapping_add(bucket.count);
+                native.zero_count = native.zero_count.saturating_add(bucket.count);
                 continue;
             }
             let own = inner + (FIRST_POWER << SCHEMA);
@@ -50,7 +59,7 @@ impl HistogramSnapshot {
             let merged = -(-own >> (SCHEMA - schema));
             match native.buckets.last_mut() {
                 Some((index, count)) if *index == merged => {
-                    *count = count.wrapping_add(bucket.count);
+                    *count = count.saturating_add(bucket.count);
                 }
                 _ => native.buckets.push((merged, bucket.count)),
             }
@@ -88,9 +97,8 @@ impl HistogramSnapshot {
 #[cfg(all(test, not(metrale_loom)))]
 mod tests {
     use super::{CLASSIC_BOUNDS, ZERO_THRESHOLD};
-    use crate::instrument::{
-        BUCKETS, Bucket, HistogramSnapshot, NanosHistogram, SCHEMA, bucket_upper_ns,
-    };
+    use crate::instrument::{Bucket, HistogramSnapshot, NanosHistogram, SCHEMA};
+    use crate::runtime::{BUCKETS, bucket_upper_ns};
     use num_bigint::BigUint;
     use proptest::prelude::*;
 

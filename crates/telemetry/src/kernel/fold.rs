@@ -8,22 +8,26 @@
 //! 3. A step that has no anchor, or more spans than there is room for, or one
 //!    without a place, is *unplaced*: its sums are folded, its idle time is not
 //!    known.
-//! 4. Where a reader holds what was folded before, steps wait for the next pass.
+//! 4. Where a reader holds what was folded before, steps wait for the next pass;
+//!    where one holds the log, records do, and no timeline is kept.
 //! 5. Memory is taken once, when the fold is made.
 
 mod folding;
+mod records;
 mod spans;
 
 pub use folding::Folding;
 pub use spans::{MAX_SPANS, MAX_STEP_SPANS};
 
-use super::LANES;
+use super::MAX_LANES;
 use super::estimates::{LaneOfStep, RowOfStep, StepSums};
 use super::folded::{BusyGap, Folded};
 use super::landing::Launches;
-use super::span::Flags;
+use super::records::Timelines;
+use super::span::{Flags, SpanTag, StepId};
 use super::steps::{FOLLOWED_STEPS, Standing, StepTable};
 use super::timeline::{NO_ROW, Scratch};
+use records::Waiting;
 use spans::Spans;
 
 /// Rows of all waiting steps: one to a kernel, lane and step, once they are
@@ -32,9 +36,9 @@ const MAX_ROWS: usize = 32_768;
 /// A step is given up when this many later ones were begun.
 const GIVEN_UP: u32 = FOLLOWED_STEPS as u32;
 
-type LanesOfStep = [LaneOfStep; LANES.len()];
+type LanesOfStep = [LaneOfStep; MAX_LANES];
 
-const NO_LANES: LanesOfStep = [LaneOfStep { spans: 0, ns: 0 }; LANES.len()];
+const NO_LANES: LanesOfStep = [LaneOfStep { spans: 0, ns: 0 }; MAX_LANES];
 
 /// Lane time of steps that are not followed, since it was last handed on.
 #[derive(Clone, Copy, Default)]
@@ -46,6 +50,9 @@ struct Unfollowed {
     /// Of armed steps among them.
     armed_steps: u64,
     armed_ns: u64,
+    /// Launches of no step that is followed.
+    launches: u64,
+    launches_ns: u64,
 }
 
 /// See the module.
@@ -56,7 +63,10 @@ pub struct Fold {
     /// To add up the rows again would leave little room.
     is_added_up: bool,
     scratch: Scratch,
-    unfollowed: [Unfollowed; LANES.len()],
+    records: Waiting,
+    unfollowed: [Unfollowed; MAX_LANES],
+    /// How many lanes there are.
+    lanes: usize,
     /// The first step of the estimates' window that these are of.
     window: u64,
     /// The table's counts that were handed on.
@@ -72,7 +82,9 @@ impl Default for Fold {
             rows: Vec::with_capacity(MAX_ROWS),
             is_added_up: false,
             scratch: Scratch::with_capacity(MAX_STEP_SPANS),
-            unfollowed: [Unfollowed::default(); LANES.len()],
+            records: Waiting::new(),
+            unfollowed: [Unfollowed::default(); MAX_LANES],
+            lanes: 0,
             window: 0,
             table_late_spans: 0,
             table_turned_away: 0,
@@ -112,6 +124,7 @@ impl Fold {
     fn add_row(&mut self, launches: &Launches) {
         let track = launches.flags.track();
         let Some(entry) = track.and_then(|track| self.spans.known(track)) else {
+            self.leave_out(launches);
             return;
         };
         if self.rows.len() == MAX_ROWS && !self.is_added_up {
@@ -129,6 +142,22 @@ impl Fold {
             launches: launches.count as u32,
             ns: launches.ns,
         });
+    }
+}
+
+impl Fold {
+    /// Counts launches that no step's sums will have: those of a step that is
+    /// not followed, or is over.
+    #[cold]
+    fn leave_out(&mut self, launches: &Launches) {
+        let SpanTag { lane, step, .. } = launches.flags.tag();
+        if matches!(step, StepId::Number(number) if number < self.window) {
+            return;
+        }
+        if let Some(sums) = lane.and_then(|lane| self.unfollowed.get_mut(lane)) {
+            sums.launches += launches.count;
+            sums.launches_ns = sums.launches_ns.saturating_add(launches.ns);
+        }
     }
 }
 
@@ -153,10 +182,12 @@ impl Fold {
     fn hand_on(&mut self, table: &StepTable, folded: &mut Folded) {
         // Where it changed meanwhile, these are of both windows.
         let is_of_window = folded.estimates.window() == self.window;
-        for (lane, sums) in self.unfollowed.iter_mut().enumerate() {
+        for (lane, sums) in self.unfollowed[..self.lanes].iter_mut().enumerate() {
             folded.incomplete[lane].add(sums.armed_steps, sums.armed_ns);
             if is_of_window {
-                folded.estimates.add_unsampled(lane, sums.steps, sums.ns);
+                let estimates = &mut folded.estimates;
+                estimates.add_unsampled(lane, sums.steps, sums.ns);
+                estimates.leave_out(lane, sums.launches, sums.launches_ns);
             }
             *sums = Unfollowed {
                 last: sums.last,
@@ -178,6 +209,7 @@ impl Fold {
         table: &StepTable,
         newest: u32,
         folded: &mut Folded,
+        mut kept: Option<&mut Timelines>,
         is_over: impl Fn(&Standing, u32) -> bool,
         floor_ns: Option<u64>,
     ) {
@@ -199,7 +231,7 @@ impl Fold {
                 if gone == 0 {
                     add_up(&mut self.rows);
                 }
-                self.fold(entry, &standing, floor_ns, folded);
+                self.fold(entry, &standing, floor_ns, folded, kept.as_deref_mut());
                 gone |= 1 << entry;
                 table.free(standing.track);
             }
@@ -219,6 +251,7 @@ impl Fold {
         standing: &Standing,
         floor_ns: Option<u64>,
         folded: &mut Folded,
+        kept: Option<&mut Timelines>,
     ) {
         let step = *self.spans.step(entry);
         let is_complete = standing.closed && step.over >= standing.spans;
@@ -231,8 +264,11 @@ impl Fold {
         let is_placed = standing.placed && !is_lost;
         let spans = self.spans.of(entry).filter(|_| is_placed);
         let figures = spans.map(|(lanes, launches)| {
+            if let Some(kept) = kept {
+                kept.keep(standing.number, lanes, launches);
+            }
             let busy = BusyGap::of(floor_ns);
-            self.scratch.figures(lanes, launches, |launch| {
+            self.scratch.figures(self.lanes, lanes, launches, |launch| {
                 folded.add_launch(&launch, busy);
             })
         });
@@ -241,7 +277,7 @@ impl Fold {
         folded.unplaced_steps += u64::from(armed && !is_lost && figures.is_none());
         let sums = StepSums {
             number: standing.number,
-            lanes: &self.of_lanes[entry],
+            lanes: &self.of_lanes[entry][..self.lanes],
             rows,
             figures: figures.as_ref(),
             is_armed: armed,

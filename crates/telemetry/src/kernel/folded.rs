@@ -2,118 +2,95 @@
 //! What all folded steps came to: plain numbers, behind one lock that a pass
 //! takes without waiting and a reader holds for a copy.
 
-use super::LANES;
+use super::MAX_LANES;
 use super::estimates::{Estimates, StepSums};
 use super::instruments::PLACES;
+use super::records::ShapeSums;
 use super::timeline::{Before, LaneFigures};
-use serde::{Deserialize, Serialize};
+use crate::sums::sums;
 
-/// What steps lost, and what estimates had to leave out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-#[non_exhaustive]
-pub struct StepLosses {
-    /// Steps that lost a span: no samples, and their idle time is unknown.
-    pub incomplete_steps: u64,
-    /// Steps whose spans have no place in time, but none was lost: their sums
-    /// count, their idle time is unknown.
-    pub unplaced_steps: u64,
-    /// Spans that began after their step was closed: in no step's sums.
-    pub late_spans: u64,
-    /// Steps in which kernels ran in a lane that had no span: what these took is
-    /// in no estimate.
-    pub unpaired_steps: u64,
-    /// Launches of a kernel and lane that found 512 such pairs before them.
-    pub rowless_spans: u64,
-}
-
-impl StepLosses {
-    /// Adds those of another GPU or process.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            incomplete_steps: self.incomplete_steps.saturating_add(other.incomplete_steps),
-            unplaced_steps: self.unplaced_steps.saturating_add(other.unplaced_steps),
-            late_spans: self.late_spans.saturating_add(other.late_spans),
-            unpaired_steps: self.unpaired_steps.saturating_add(other.unpaired_steps),
-            rowless_spans: self.rowless_spans.saturating_add(other.rowless_spans),
-        }
+sums! {
+    /// What steps lost, and what estimates had to leave out.
+    ///
+    /// ```
+    /// use metrale_telemetry::Telemetry;
+    /// use metrale_telemetry::kernel::StepLosses;
+    ///
+    /// assert_eq!(Telemetry::new().step_losses(), StepLosses::default());
+    /// ```
+    pub struct StepLosses {
+        /// Steps that lost a span: no samples, and their idle time is unknown.
+        pub incomplete_steps: u64,
+        /// Steps whose spans have no place in time, but none was lost: their sums
+        /// count, their idle time is unknown.
+        pub unplaced_steps: u64,
+        /// Spans that began after their step was closed: in no step's sums.
+        pub late_spans: u64,
+        /// Steps in which kernels ran in a lane that had no span: what these took is
+        /// in no estimate.
+        pub unpaired_steps: u64,
+        /// Launches of a kernel and lane that found 512 such pairs before them.
+        pub rowless_spans: u64,
+        /// Steps that left no record, as their place was in use: nobody harvests,
+        /// or too seldom.
+        pub unrecorded_steps: u64,
     }
 }
 
-/// Lane time of sampled steps that could not be laid out in time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Incomplete {
-    /// Steps that had the lane.
-    pub steps: u64,
-    /// GPU nanoseconds of the lane's spans.
-    pub ns: u64,
+sums! {
+    /// Lane time of sampled steps that could not be laid out in time.
+    ///
+    /// ```
+    /// # fn read(lane: &metrale_telemetry::snapshot::LaneSnapshot) {
+    /// let known_ns = lane.figures.map_or(0, |figures| figures.time_ns);
+    /// println!("{} ns known, {} ns not", known_ns, lane.incomplete.ns);
+    /// # }
+    /// # read(&metrale_telemetry::Telemetry::new().snapshot().lanes[0]);
+    /// ```
+    pub struct Incomplete {
+        /// Steps that had the lane.
+        pub steps: u64,
+        /// GPU nanoseconds of the lane's spans.
+        pub ns: u64,
+    }
+}
+
+sums! {
+    /// What the timelines say of a kernel's launches.
+    ///
+    /// ```
+    /// use metrale_telemetry::kernel::RowFigures;
+    ///
+    /// let mut row = RowFigures::default();
+    /// (row.busy_start_samples, row.busy_start_ns) = (50, 50 * 2_000);
+    /// (row.idle_start_samples, row.idle_start_ns) = (40, 40 * 6_500);
+    /// assert_eq!(row.latency_ns(), Some(40.0 * 4_500.0));
+    /// ```
+    pub struct RowFigures {
+        /// Samples that began while their stream was busy: before them it stood
+        /// empty for less than half of what an empty pair reads.
+        pub busy_start_samples: u64,
+        /// GPU nanoseconds of these.
+        pub busy_start_ns: u64,
+        /// Samples before which it stood empty for longer. These also read the
+        /// latency of their launch. What is in neither is not known.
+        pub idle_start_samples: u64,
+        /// GPU nanoseconds of these.
+        pub idle_start_ns: u64,
+        /// Launches that their lane waited for.
+        pub waits: u64,
+        /// GPU nanoseconds that it waited.
+        pub waited_ns: u64,
+    }
 }
 
 impl Incomplete {
-    pub(super) const NONE: Self = Self { steps: 0, ns: 0 };
-
     pub(super) fn add(&mut self, steps: u64, ns: u64) {
-        self.steps = self.steps.saturating_add(steps);
-        self.ns = self.ns.saturating_add(ns);
+        *self = self.plus(Self { steps, ns });
     }
-
-    /// Adds another.
-    #[must_use]
-    pub fn plus(mut self, other: Self) -> Self {
-        self.add(other.steps, other.ns);
-        self
-    }
-}
-
-/// What the timelines say of a kernel's launches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-#[non_exhaustive]
-pub struct RowFigures {
-    /// Samples that began while their stream was busy: before them it stood
-    /// empty for less than half of what an empty pair reads.
-    pub busy_start_samples: u64,
-    /// GPU nanoseconds of these.
-    pub busy_start_ns: u64,
-    /// Samples before which it stood empty for longer. These also read the
-    /// latency of their launch. What is in neither is not known.
-    pub idle_start_samples: u64,
-    /// GPU nanoseconds of these.
-    pub idle_start_ns: u64,
-    /// Launches that their lane waited for.
-    pub waits: u64,
-    /// GPU nanoseconds that it waited.
-    pub waited_ns: u64,
 }
 
 impl RowFigures {
-    const NONE: Self = Self {
-        busy_start_samples: 0,
-        busy_start_ns: 0,
-        idle_start_samples: 0,
-        idle_start_ns: 0,
-        waits: 0,
-        waited_ns: 0,
-    };
-
-    /// Adds others.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            busy_start_samples: self
-                .busy_start_samples
-                .saturating_add(other.busy_start_samples),
-            busy_start_ns: self.busy_start_ns.saturating_add(other.busy_start_ns),
-            idle_start_samples: self
-                .idle_start_samples
-                .saturating_add(other.idle_start_samples),
-            idle_start_ns: self.idle_start_ns.saturating_add(other.idle_start_ns),
-            waits: self.waits.saturating_add(other.waits),
-            waited_ns: self.waited_ns.saturating_add(other.waited_ns),
-        }
-    }
-
     /// What launch latency put on top of the kernel's work in all samples that
     /// found their stream idle, nanoseconds: by how much their mean is above
     /// that of the others; negative where it is below. `None` where either are fewer than
@@ -131,7 +108,7 @@ impl RowFigures {
     }
 
     #[inline]
-    fn add(&mut self, launch: &Before, busy: BusyGap) {
+    fn add_launch(&mut self, launch: &Before, busy: BusyGap) {
         if let (Some(gap_ns), BusyGap(Some(most_ns))) = (launch.gap_ns, busy) {
             if gap_ns <= most_ns {
                 self.busy_start_samples += 1;
@@ -164,10 +141,11 @@ impl BusyGap {
 #[derive(Clone)]
 pub(super) struct Folded {
     pub(super) estimates: Estimates,
-    pub(super) lanes: [LaneFigures; LANES.len()],
-    pub(super) incomplete: [Incomplete; LANES.len()],
+    pub(super) lanes: [LaneFigures; MAX_LANES],
+    pub(super) incomplete: [Incomplete; MAX_LANES],
     pub(super) device: LaneFigures,
     pub(super) rows: [RowFigures; PLACES],
+    pub(super) shapes: ShapeSums,
     incomplete_steps: u64,
     pub(super) unplaced_steps: u64,
     pub(super) late_spans: u64,
@@ -177,10 +155,11 @@ impl Folded {
     pub(super) const fn new() -> Self {
         Self {
             estimates: Estimates::new(),
-            lanes: [LaneFigures::NONE; LANES.len()],
-            incomplete: [Incomplete::NONE; LANES.len()],
+            lanes: [LaneFigures::NONE; MAX_LANES],
+            incomplete: [Incomplete::NONE; MAX_LANES],
             device: LaneFigures::NONE,
             rows: [RowFigures::NONE; PLACES],
+            shapes: ShapeSums::new(),
             incomplete_steps: 0,
             unplaced_steps: 0,
             late_spans: 0,
@@ -192,7 +171,8 @@ impl Folded {
         self.estimates.add(step);
         match step.figures {
             Some(figures) => {
-                for (sum, lane) in self.lanes.iter_mut().zip(figures.lanes) {
+                let lanes = self.lanes.iter_mut().zip(figures.lanes);
+                for (sum, lane) in lanes.take(step.lanes.len()) {
                     *sum = sum.plus(lane);
                 }
                 self.device = self.device.plus(figures.device);
@@ -212,7 +192,7 @@ impl Folded {
     pub(super) fn add_launch(&mut self, launch: &Before, busy: BusyGap) {
         // `NO_ROW` is none of them.
         if let Some(row) = self.rows.get_mut(usize::from(launch.row)) {
-            row.add(launch, busy);
+            row.add_launch(launch, busy);
         }
     }
 
@@ -224,6 +204,7 @@ impl Folded {
             late_spans: self.late_spans,
             unpaired_steps,
             rowless_spans,
+            unrecorded_steps: 0,
         }
     }
 }

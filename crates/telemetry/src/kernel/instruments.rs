@@ -2,24 +2,35 @@
 //! Where landed spans are counted: a histogram for each lane, a row for each
 //! kernel, and counters for what could not be timed.
 
-use super::LANES;
-use super::estimates::{KernelEstimate, LaneEstimate};
-use super::folded::{Folded, Incomplete, RowFigures, StepLosses};
+use super::folded::{Folded, StepLosses};
+use super::folded_copy::FoldedCopy;
 use super::landing::{Batch, Landing, Launches};
+use super::records::{
+    OpenSteps, RecentSteps, SlowMinute, StepCursor, StepLog, StepRecord, Timeline,
+};
 use super::span::{Landed, NotBegun, SpanKey};
 use super::table::{KERNEL_TABLE_SLOTS, KernelTable};
-use super::timeline::LaneFigures;
+use super::{LANES, MAX_LANES};
 use crate::instrument::{Counter, NanosHistogram};
-use crate::sampling::Sampling;
-use crate::sync::relaxed::{self, Mutex, lock};
+use crate::lanes::LaneNames;
+use crate::sync::relaxed::{self, Mutex, lock, try_lock};
 use crate::sync::{Ordering, array_of, const_fn};
 use std::fmt;
+use std::sync::OnceLock;
 
 /// Places of the kernel table.
 pub(super) const PLACES: usize = 2 * KERNEL_TABLE_SLOTS;
 
-/// GPU time by lane and by kernel. `const`, fixed size (about 310 KiB), no
-/// allocation but for reading.
+/// GPU time by lane and by kernel. `const`, fixed size (about 380 KiB), no
+/// allocation but for reading, for naming lanes and for what is kept of steps.
+///
+/// ```
+/// use metrale_telemetry::kernel::{KernelInstruments, LANE_PREFILL, SpanKey};
+///
+/// static INSTRUMENTS: KernelInstruments = KernelInstruments::new();
+/// INSTRUMENTS.record(SpanKey::Lane(LANE_PREFILL), 7_000_000);
+/// assert_eq!(INSTRUMENTS.lane[LANE_PREFILL].count(), 1);
+/// ```
 pub struct KernelInstruments {
     /// GPU time of each lane's spans.
     pub lane: [NanosHistogram; 3],
@@ -35,16 +46,43 @@ pub struct KernelInstruments {
     pub spans_dropped: Counter,
     /// Spans begun whose start, end or reading failed.
     pub span_failures: Counter,
+    own_lanes: OnceLock<Box<[OwnLane]>>,
+    /// Spans of a lane that have no time.
+    lane_lost: [Counter; MAX_LANES],
+    /// The same of the kernel at each place.
+    row_lost: [Counter; PLACES],
     kernels: KernelTable<PLACES>,
     batch: Mutex<Batch>,
     /// What steps came to. A pass does not wait for it; a reader holds it for
     /// a copy.
     pub(super) folded: Mutex<Folded>,
+    /// The steps that left no record yet.
+    pub(crate) open_steps: OpenSteps,
+    /// Those that did. As `folded`, and taken after it.
+    pub(super) log: Mutex<StepLog>,
     /// The first step of the estimates' window.
     window: relaxed::AtomicU64,
 }
 
+/// A lane that the application named.
+struct OwnLane {
+    name: Box<str>,
+    gpu: NanosHistogram,
+    gap: NanosHistogram,
+}
+
 /// GPU time of one kernel.
+///
+/// ```
+/// use metrale_telemetry::kernel::{KernelInstruments, KernelTime, SpanKey};
+///
+/// let instruments = Box::new(KernelInstruments::new());
+/// for ns in [2_000, 3_000] {
+///     instruments.record(SpanKey::Kernel(0xf00d), ns);
+/// }
+/// let row = KernelTime { func: 0xf00d, total_ns: 5_000, samples: 2 };
+/// assert_eq!(instruments.kernels(), [row]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelTime {
     /// The function handle.
@@ -67,21 +105,70 @@ impl KernelInstruments {
                 table_full: Counter::new(),
                 spans_dropped: Counter::new(),
                 span_failures: Counter::new(),
+                own_lanes: OnceLock::new(),
+                lane_lost: array_of!(Counter::new()),
+                row_lost: array_of!(Counter::new()),
                 kernels: KernelTable::new(),
                 batch: Mutex::new(Batch::new()),
                 folded: Mutex::new(Folded::new()),
+                open_steps: OpenSteps::new(),
+                log: Mutex::new(StepLog::new()),
                 window: relaxed::AtomicU64::new(0),
             }
         }
     }
 
-    /// Counts GPU time of `ns` nanoseconds. A lane outside [`LANES`] is
+    /// Takes lanes on, once; whether it was that once.
+    pub(crate) fn name_lanes(&self, names: &LaneNames<'_>) -> bool {
+        let own = names.iter().map(|name| OwnLane {
+            name: name.into(),
+            gpu: NanosHistogram::new(),
+            gap: NanosHistogram::new(),
+        });
+        self.own_lanes.set(own.collect()).is_ok()
+    }
+
+    fn own_lane(&self, lane: usize) -> Option<&OwnLane> {
+        self.own_lanes.get()?.get(lane.checked_sub(LANES.len())?)
+    }
+
+    /// How many lanes there are: those of [`LANES`], and the ones that were
+    /// named. The next index, and all above it, are no lane's.
+    #[must_use]
+    #[inline]
+    pub fn lanes(&self) -> usize {
+        LANES.len() + self.own_lanes.get().map_or(0, |own| own.len())
+    }
+
+    /// A lane's name.
+    #[must_use]
+    pub fn lane_name(&self, lane: usize) -> Option<&str> {
+        let own = || self.own_lane(lane).map(|own| &*own.name);
+        LANES.get(lane).copied().or_else(own)
+    }
+
+    /// GPU time of a lane's spans, whichever lane it is.
+    #[must_use]
+    #[inline]
+    pub fn lane_times(&self, lane: usize) -> Option<&NanosHistogram> {
+        let own = || self.own_lane(lane).map(|own| &own.gpu);
+        self.lane.get(lane).or_else(own)
+    }
+
+    /// As [`lane_gap`](Self::lane_gap), of whichever lane.
+    #[must_use]
+    pub fn lane_gaps(&self, lane: usize) -> Option<&NanosHistogram> {
+        let own = || self.own_lane(lane).map(|own| &own.gap);
+        self.lane_gap.get(lane).or_else(own)
+    }
+
+    /// Counts GPU time of `ns` nanoseconds. An index that is no lane's is
     /// ignored; a kernel that has no row counts `table_full`.
     #[inline]
     pub fn record(&self, key: SpanKey, ns: u64) {
         match key {
             SpanKey::Lane(lane) => {
-                if let Some(histogram) = self.lane.get(lane) {
+                if let Some(histogram) = self.lane_times(lane) {
                     histogram.observe(ns);
                 }
             }
@@ -124,20 +211,39 @@ impl KernelInstruments {
         Landing::new(self, &self.batch)
     }
 
-    /// Counts an attempt that came to no span.
+    /// Counts an attempt that came to no span. One that was refused lost nothing:
+    /// what its stream captures does not run.
     #[cold]
-    pub fn count_not_begun(&self, why: NotBegun) {
+    pub fn count_not_begun(&self, key: SpanKey, why: NotBegun) {
         match why {
             NotBegun::Refused => {}
-            NotBegun::Dropped => self.spans_dropped.add(1),
-            NotBegun::Failed => self.span_failures.add(1),
+            NotBegun::Dropped => {
+                self.spans_dropped.add(1);
+                self.count_lost(key);
+            }
+            NotBegun::Failed => self.count_failed(key),
+        }
+    }
+
+    /// Counts a span whose start, end or reading failed.
+    #[cold]
+    pub fn count_failed(&self, key: SpanKey) {
+        self.span_failures.add(1);
+        self.count_lost(key);
+    }
+
+    /// Counts a span that is missing from its lane, or its row.
+    #[cold]
+    pub(super) fn count_lost(&self, key: SpanKey) {
+        if let Some(lost) = self.lost(key) {
+            lost.add(1);
         }
     }
 
     /// Counts a landed span of a lane.
     pub(super) fn count_lane(&self, lane: usize, span: &Landed) {
         self.record(span.key, span.ns);
-        match (span.gap_ns, self.lane_gap.get(lane)) {
+        match (span.gap_ns, self.lane_gaps(lane)) {
             (Some(gap_ns), Some(histogram)) => histogram.observe(gap_ns),
             (None, Some(_)) => self.lane_gap_unknown.add(1),
             (_, None) => {}
@@ -166,17 +272,47 @@ impl KernelInstruments {
     }
 }
 
-/// What was folded at one moment.
-pub(crate) struct FoldedCopy {
-    folded: Box<Folded>,
-    /// Place and handle of each kernel.
-    places: Vec<(usize, u64)>,
+impl KernelInstruments {
+    /// Takes the memory of records, if that was not done: where a recorder is
+    /// made, or else at the first harvest.
+    pub(crate) fn take_log_memory(&self) {
+        // Whoever holds it has it already, or takes it.
+        if let Some(mut log) = try_lock(&self.log) {
+            log.take_memory();
+        }
+    }
+
+    /// As [`StepLog::read`], or without marking them as read.
+    pub(crate) fn recent_steps(&self, marks: bool) -> RecentSteps {
+        let mut log = lock(&self.log);
+        if marks { log.read() } else { log.recent() }
+    }
+
+    pub(crate) fn next_record(&self, cursor: &mut StepCursor) -> Option<StepRecord> {
+        lock(&self.log).next(cursor)
+    }
+
+    pub(crate) fn timelines(&self) -> Vec<Timeline> {
+        let places = self.placed();
+        let func = |row: u16| {
+            let mut of = places
+                .iter()
+                .filter(|(place, _)| *place == usize::from(row));
+            of.next().map(|(_, func)| *func)
+        };
+        lock(&self.log).timelines.read(func)
+    }
+
+    pub(crate) fn slowest_steps(&self, now_ns: u64) -> Vec<SlowMinute> {
+        lock(&self.log).slowest(now_ns)
+    }
 }
 
 impl KernelInstruments {
     /// Begins estimates anew at step `step`: the sampling is another one.
     pub(crate) fn restart_estimates(&self, step: u64) {
-        lock(&self.folded).estimates.restart(step);
+        let lane_lost = self.lane_lost.each_ref().map(Counter::get);
+        lock(&self.folded).estimates.restart(step, lane_lost);
         self.window.store(step, Ordering::Relaxed);
     }
 
@@ -184,57 +320,38 @@ impl KernelInstruments {
         self.window.load(Ordering::Relaxed)
     }
 
+    /// Spans of a lane, or of a kernel, that have no time.
+    pub(crate) fn lost_of(&self, key: SpanKey) -> u64 {
+        self.lost(key).map_or(0, Counter::get)
+    }
+
+    fn lost(&self, key: SpanKey) -> Option<&Counter> {
+        match key {
+            SpanKey::Lane(lane) => self.lane_lost.get(lane),
+            SpanKey::Kernel(func) => self.row_lost.get(self.kernels.place(func)?),
+        }
+    }
+
     /// What steps lost so far.
     pub fn step_losses(&self) -> StepLosses {
-        lock(&self.folded).losses()
+        StepLosses {
+            unrecorded_steps: self.open_steps.unrecorded(),
+            ..lock(&self.folded).losses()
+        }
     }
 
     /// A copy of all that was folded. It allocates, and holds up nobody: a
     /// pass that comes meanwhile leaves its steps to the next one.
     pub(crate) fn copy_folded(&self) -> FoldedCopy {
         let places = self.placed();
-        let folded = Box::new(lock(&self.folded).clone());
-        FoldedCopy { folded, places }
-    }
-}
-
-impl FoldedCopy {
-    pub(crate) fn lane_estimate(&self, lane: usize) -> LaneEstimate {
-        self.folded.estimates.lane(lane)
-    }
-
-    pub(crate) fn kernel_estimates(&self, sampling: Sampling, every: u64) -> Vec<KernelEstimate> {
-        self.folded.estimates.kernels(sampling, every, &self.places)
-    }
-
-    /// How a lane's time was spent; `None` before a step of it was laid out.
-    pub(crate) fn lane(&self, lane: usize) -> Option<LaneFigures> {
-        let figures = self.folded.lanes.get(lane);
-        figures.copied().filter(|figures| figures.steps > 0)
-    }
-
-    pub(crate) fn incomplete(&self, lane: usize) -> Incomplete {
-        self.folded
-            .incomplete
-            .get(lane)
-            .copied()
-            .unwrap_or_default()
-    }
-
-    /// As [`lane`](Self::lane), of all lanes together.
-    pub(crate) fn device(&self) -> Option<LaneFigures> {
-        Some(self.folded.device).filter(|figures| figures.steps > 0)
-    }
-
-    /// What the timelines say of a kernel.
-    pub(crate) fn row(&self, func: u64) -> RowFigures {
-        let place = self.places.iter().find(|(_, known)| *known == func);
-        let row = place.and_then(|(place, _)| self.folded.rows.get(*place));
-        row.copied().unwrap_or_default()
-    }
-
-    pub(crate) fn losses(&self) -> StepLosses {
-        self.folded.losses()
+        let mut folded = Box::new(lock(&self.folded).clone());
+        let lane_lost = self.lane_lost.each_ref().map(Counter::get);
+        folded.estimates.set_lane_lost(lane_lost);
+        FoldedCopy {
+            folded,
+            places,
+            unrecorded: self.open_steps.unrecorded(),
+        }
     }
 }
 
@@ -247,8 +364,10 @@ impl Default for KernelInstruments {
 impl fmt::Debug for KernelInstruments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("KernelInstruments");
-        for (name, histogram) in LANES.iter().zip(&self.lane) {
-            out.field(name, histogram);
+        for lane in 0..self.lanes() {
+            if let (Some(name), Some(times)) = (self.lane_name(lane), self.lane_times(lane)) {
+                out.field(name, times);
+            }
         }
         out.field("kernels", &self.kernels().len())
             .field("table_full", &self.table_full)

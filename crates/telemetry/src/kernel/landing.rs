@@ -152,8 +152,8 @@ impl<'a> Landing<'a> {
                 }
                 SpanKey::Lane(lane) => self.into.count_lane(lane, span),
             },
-            Harvested::Failed(_) => self.into.span_failures.add(1),
-            Harvested::Reclaimed(_) => {}
+            Harvested::Failed(lost) => self.into.count_failed(lost.key),
+            Harvested::Reclaimed(lost) => self.into.count_lost(lost.key),
         }
     }
 

@@ -8,9 +8,9 @@
 //! lands spans, and others add them up.
 
 mod estimates;
-mod exposed;
-mod fold;
+pub(crate) mod fold;
 mod folded;
+mod folded_copy;
 mod gaps;
 mod instruments;
 mod landing;
@@ -20,12 +20,13 @@ mod ledger;
 mod oldest;
 mod ops;
 mod pass;
+pub(crate) mod records;
 mod ring;
 mod slot;
 mod span;
-mod steps;
+pub(crate) mod steps;
 mod streams;
-mod table;
+pub(crate) mod table;
 #[cfg(all(test, not(metrale_loom)))]
 mod tests;
 mod timeline;
@@ -33,21 +34,21 @@ mod token;
 mod turns;
 
 pub use estimates::{ENOUGH_STEPS, Estimate, KernelEstimate, LaneEstimate, StandardError};
-pub(crate) use exposed::ExposedKernels;
-pub use exposed::{KERNEL_SERIES_MOST, KERNEL_SERIES_OTHER, KernelSeries};
-pub use fold::{Fold, Folding, MAX_SPANS, MAX_STEP_SPANS};
 pub use folded::{Incomplete, RowFigures, StepLosses};
-pub(crate) use instruments::FoldedCopy;
+pub(crate) use folded_copy::FoldedCopy;
 pub use instruments::{KernelInstruments, KernelTime};
 #[cfg(feature = "nvtx")]
 pub use lane_ranges::{nvtx_pop, nvtx_push_lane};
 pub use ledger::Ledger;
 pub use oldest::{OldestSpan, OldestSpans};
 pub use ops::{Edge, EventOps, Place, SpanPoll};
+pub use records::{
+    KEPT_TIMELINES, LaneRecord, RECENT_STEPS, RecentSteps, SHAPE_BUCKETS, SLOWEST_STEPS,
+    ShapeTimes, SlowMinute, StepCursor, StepRecord, StepShape, Timeline, TimelineSpan,
+};
 pub use ring::{SpanRing, SpanRingBuilder};
-pub use span::{Harvested, Landed, NotBegun, NotEnded, SpanKey, SpanTag, StepId};
-pub use steps::{Anchor, Entered, FOLLOWED_STEPS, Standing, StepTable, Taking};
-pub use table::{KERNEL_TABLE_SLOTS, KernelTable};
+pub use span::{Harvested, Landed, Lost, NotBegun, NotEnded, SpanKey, SpanTag, StepId};
+pub use table::KERNEL_TABLE_SLOTS;
 pub use timeline::LaneFigures;
 pub use token::SpanToken;
 
@@ -59,3 +60,6 @@ pub const LANE_ADMIT: usize = 0;
 pub const LANE_PREFILL: usize = 1;
 /// Index of the decode lane in [`LANES`].
 pub const LANE_DECODE: usize = 2;
+/// Lanes that there can be: those of [`LANES`], and the ones that
+/// [`Telemetry::name_lanes`](crate::Telemetry::name_lanes) adds.
+pub const MAX_LANES: usize = if cfg!(metrale_loom) { 4 } else { 16 };

@@ -15,6 +15,25 @@ use crate::sync::Ordering;
 use crate::sync::relaxed::{AtomicU64, Mutex, lock, try_lock};
 
 /// Spans that have not landed, the one of each kind that was begun first.
+///
+/// ```
+/// # use metrale_telemetry::kernel::{Edge, EventOps, SpanPoll};
+/// # struct Ideal;
+/// # impl EventOps for Ideal {
+/// #     fn record(&self, _slot: usize, _edge: Edge, _stream: u64) -> bool { true }
+/// #     fn poll(&self, _slot: usize) -> SpanPoll { SpanPoll::Ready(1_000) }
+/// # }
+/// use metrale_telemetry::kernel::{KernelInstruments, SpanKey, SpanRing};
+///
+/// static INSTRUMENTS: KernelInstruments = KernelInstruments::new();
+/// let ring = SpanRing::new(Ideal, 8);
+/// let _left_open = ring.begin(SpanKey::Kernel(0xf00d), 7, &INSTRUMENTS);
+/// ring.harvest(&INSTRUMENTS);
+/// let now_ns = metrale_telemetry::clock::monotonic_ns();
+/// let open = ring.oldest(now_ns).open.ok_or("it is open")?;
+/// assert_eq!(open.key, SpanKey::Kernel(0xf00d));
+/// # Ok::<(), &str>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OldestSpans {
     /// Begun and not ended.
@@ -25,6 +44,7 @@ pub struct OldestSpans {
 
 /// A span that has not landed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OldestSpan {
     /// What it times.
     pub key: SpanKey,

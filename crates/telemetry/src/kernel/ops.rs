@@ -3,6 +3,16 @@
 //! done. No method may wait for the GPU.
 
 /// Which end of a span an event marks.
+///
+/// ```
+/// use metrale_telemetry::kernel::Edge;
+///
+/// /// Where the two events of a slot lie in a pool that keeps pairs together.
+/// fn event(slot: usize, edge: Edge) -> usize {
+///     2 * slot + usize::from(edge == Edge::End)
+/// }
+/// assert_eq!(event(3, Edge::End), 7);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edge {
     /// The event before the work.
@@ -12,6 +22,18 @@ pub enum Edge {
 }
 
 /// The state of a span's pair of events.
+///
+/// ```
+/// use metrale_telemetry::kernel::SpanPoll;
+///
+/// /// From milliseconds, as a driver tells them; what cannot be a time is a failure.
+/// fn ready(ms: f32) -> SpanPoll {
+///     let ns = f64::from(ms) * 1e6;
+///     if (0.0..1e18).contains(&ns) { SpanPoll::Ready(ns.round() as u64) } else { SpanPoll::Failed }
+/// }
+/// assert_eq!(ready(0.5), SpanPoll::Ready(500_000));
+/// assert_eq!(ready(f32::NAN), SpanPoll::Failed);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanPoll {
     /// Done: GPU nanoseconds between the two events.
@@ -23,6 +45,19 @@ pub enum SpanPoll {
 }
 
 /// Where in its step a span began.
+///
+/// ```
+/// use metrale_telemetry::kernel::Place;
+///
+/// /// A span's start, less that of another of the same step.
+/// fn between(first: Place, second: Place) -> Option<i64> {
+///     match (first, second) {
+///         (Place::At(first), Place::At(second)) => Some(second - first),
+///         _ => None,
+///     }
+/// }
+/// assert_eq!(between(Place::At(-250), Place::At(4_750)), Some(5_000));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Signed GPU nanoseconds from the step's anchor.
@@ -39,6 +74,22 @@ pub enum Place {
 /// two of either; [`gap`](Self::gap) has a rule of its own. Two methods are
 /// required; the others have defaults and exist for drivers where polling needs
 /// a bracket or a cheaper form, and for what else events can tell.
+///
+/// ```
+/// use metrale_telemetry::kernel::{Edge, EventOps, SpanPoll};
+///
+/// /// Every pair is done at once and reads a microsecond.
+/// struct Ideal;
+///
+/// impl EventOps for Ideal {
+///     fn record(&self, _slot: usize, _edge: Edge, _stream: u64) -> bool {
+///         true
+///     }
+///     fn poll(&self, _slot: usize) -> SpanPoll {
+///         SpanPoll::Ready(1_000)
+///     }
+/// }
+/// ```
 pub trait EventOps: Send + Sync {
     /// Records the slot's event for `edge` on `stream`. `false`: it was not
     /// recorded, and the span fails.

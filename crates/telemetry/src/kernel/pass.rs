@@ -272,11 +272,11 @@ impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
         if now_ns.saturating_sub(age.since_ns) < limit_ns {
             return false;
         }
-        let Some(flags) = slot.take_open(word).map(Ending::abandon) else {
+        let Some(packed) = slot.take_open(word).map(Ending::abandon) else {
             return false;
         };
         self.ring.counts.reclaimed.add(1);
-        self.each.other(Harvested::Reclaimed(flags.tag()));
+        self.each.other(Harvested::Reclaimed(packed.lost()));
         true
     }
 
@@ -302,10 +302,10 @@ impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
             }
             SpanPoll::Failed => {
                 self.pass.previous.forget(stream);
-                let tag = span.filed().flags.tag();
+                let lost = span.filed().lost();
                 span.fail();
                 self.ring.counts.failed.add(1);
-                self.each.other(Harvested::Failed(tag));
+                self.each.other(Harvested::Failed(lost));
                 Answer::Over
             }
         }

@@ -21,7 +21,7 @@ use super::oldest::Waiting;
 use super::ops::{Edge, EventOps};
 use super::pass::Pass;
 use super::slot::{Ending, Slot, State};
-use super::span::{Flags, NotBegun, NotEnded, Packed, SpanKey, SpanTag};
+use super::span::{NotBegun, NotEnded, Packed, SpanKey, SpanTag};
 use super::token::{RINGS, SLOT_BITS, SpanToken};
 use super::turns::Turns;
 use crate::clock::{Clock, monotonic_ns};
@@ -32,6 +32,27 @@ use std::fmt;
 use std::time::Duration;
 
 /// A ring of spans over the event pairs of `E`.
+///
+/// ```
+/// # use metrale_telemetry::kernel::{Edge, EventOps, SpanPoll};
+/// # struct Ideal;
+/// # impl EventOps for Ideal {
+/// #     fn record(&self, _slot: usize, _edge: Edge, _stream: u64) -> bool { true }
+/// #     fn poll(&self, _slot: usize) -> SpanPoll { SpanPoll::Ready(1_000) }
+/// # }
+/// use metrale_telemetry::kernel::{KernelInstruments, LANE_DECODE, SpanKey, SpanRing};
+///
+/// static INSTRUMENTS: KernelInstruments = KernelInstruments::new();
+/// let ring = SpanRing::new(Ideal, 64);
+/// let stream = 7;
+/// let span = ring.begin(SpanKey::Lane(LANE_DECODE), stream, &INSTRUMENTS);
+/// // ... launches on `stream` ...
+/// if let Some(span) = span {
+///     ring.end(span, stream, &INSTRUMENTS);
+/// }
+/// assert_eq!(ring.harvest(&INSTRUMENTS), 1);
+/// assert_eq!(INSTRUMENTS.lane[LANE_DECODE].snapshot().sum_ns(), 1_000);
+/// ```
 pub struct SpanRing<E: EventOps> {
     pub(super) ops: E,
     pub(super) slots: Box<[Slot]>,
@@ -75,6 +96,23 @@ pub(super) struct Options {
 }
 
 /// Options of a ring; see [`SpanRing::builder`].
+///
+/// ```
+/// # use metrale_telemetry::kernel::{Edge, EventOps, SpanPoll};
+/// # struct Ideal;
+/// # impl EventOps for Ideal {
+/// #     fn record(&self, _slot: usize, _edge: Edge, _stream: u64) -> bool { true }
+/// #     fn poll(&self, _slot: usize) -> SpanPoll { SpanPoll::Ready(1_000) }
+/// # }
+/// use metrale_telemetry::kernel::SpanRing;
+/// use std::time::Duration;
+///
+/// let ring = SpanRing::builder(Ideal, 1_024)
+///     .reclaim_after(Duration::from_secs(60))
+///     .gaps()
+///     .build();
+/// assert_eq!(ring.slots(), 1_024);
+/// ```
 #[must_use]
 pub struct SpanRingBuilder<E: EventOps> {
     ops: E,
@@ -184,7 +222,7 @@ impl<E: EventOps> SpanRing<E> {
     ) -> Option<SpanToken> {
         let begun = self.begin_tagged(key, SpanTag::default(), stream);
         begun
-            .inspect_err(|why| instruments.count_not_begun(*why))
+            .inspect_err(|why| instruments.count_not_begun(key, *why))
             .ok()
     }
 
@@ -252,8 +290,8 @@ impl<E: EventOps> SpanRing<E> {
     /// another ring, touches no event and counts `stale_ends`.
     #[inline]
     pub fn end(&self, token: SpanToken, stream: u64, instruments: &KernelInstruments) {
-        if let Err(NotEnded::Failed(_)) = self.end_span(token, stream) {
-            instruments.span_failures.add(1);
+        if let Err(NotEnded::Failed(lost)) = self.end_span(token, stream) {
+            instruments.count_failed(lost.key);
         }
     }
 
@@ -274,9 +312,9 @@ impl<E: EventOps> SpanRing<E> {
             ending.close(stream);
             Ok(())
         } else {
-            let flags = ending.abandon();
+            let lost = ending.abandon().lost();
             self.counts.failed.add(1);
-            Err(NotEnded::Failed(flags.tag()))
+            Err(NotEnded::Failed(lost))
         }
     }
 
@@ -294,7 +332,7 @@ impl<E: EventOps> SpanRing<E> {
         } else {
             self.counts.stale_ends.add(1);
         }
-        given_up.map(Flags::tag)
+        given_up.map(|packed| packed.flags.tag())
     }
 
     /// Counts an attempt that the caller turned away itself.

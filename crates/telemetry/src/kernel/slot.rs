@@ -347,10 +347,10 @@ impl Ending<'_> {
     }
 
     /// `Ending -> Free`: there is no end. What the span was.
-    pub(super) fn abandon(self) -> Flags {
-        let flags = self.slot.filed().flags;
+    pub(super) fn abandon(self) -> Packed {
+        let packed = self.slot.filed();
         self.slot.free(State::Free, self.lap);
-        flags
+        packed
     }
 }
 

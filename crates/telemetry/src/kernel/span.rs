@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a span is, and what became of it.
 
-use super::LANES;
+use super::MAX_LANES;
 use super::timeline::NO_LANE;
 
 /// What a span times.
+///
+/// ```
+/// use metrale_telemetry::kernel::{KernelInstruments, SpanKey};
+///
+/// let instruments = Box::new(KernelInstruments::new());
+/// instruments.record(SpanKey::Kernel(0xf00d), 2_500);
+/// assert_eq!(instruments.kernels()[0].func, 0xf00d);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKey {
-    /// A lane of the step, by its index in [`LANES`](super::LANES).
+    /// A lane of the step, by its index.
     Lane(usize),
     /// A kernel, by its function handle.
     Kernel(u64),
@@ -15,10 +23,33 @@ pub enum SpanKey {
 
 /// What the caller knows of a span besides its key; it comes back when the
 /// span is over. The default says nothing.
+///
+/// ```
+/// # use metrale_telemetry::kernel::{Edge, EventOps, SpanPoll};
+/// # struct Ideal;
+/// # impl EventOps for Ideal {
+/// #     fn record(&self, _slot: usize, _edge: Edge, _stream: u64) -> bool { true }
+/// #     fn poll(&self, _slot: usize) -> SpanPoll { SpanPoll::Ready(1_000) }
+/// # }
+/// use metrale_telemetry::kernel::{
+///     Harvested, KernelInstruments, LANE_DECODE, SpanKey, SpanRing, SpanTag, StepId,
+/// };
+///
+/// static INSTRUMENTS: KernelInstruments = KernelInstruments::new();
+/// let (ring, stream) = (SpanRing::new(Ideal, 8), 7);
+/// let tag = SpanTag { lane: Some(LANE_DECODE), armed: true, step: StepId::Number(12) };
+/// let span = ring.begin_tagged(SpanKey::Kernel(0xf00d), tag, stream)?;
+/// ring.end(span, stream, &INSTRUMENTS);
+/// ring.harvest_with(|harvested| {
+///     let Harvested::Landed(span) = harvested else { return };
+///     assert_eq!((span.ns, span.tag()), (1_000, tag));
+/// });
+/// # Ok::<(), metrale_telemetry::kernel::NotBegun>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpanTag {
-    /// The lane that a kernel was launched in, or the lane itself, by its index
-    /// in [`LANES`](super::LANES); one outside them comes back as `None`.
+    /// The lane that a kernel was launched in, or the lane itself, by its index;
+    /// one from [`MAX_LANES`](super::MAX_LANES) on comes back as `None`.
     pub lane: Option<usize>,
     /// The step is armed: its kernels are timed too.
     pub armed: bool,
@@ -34,12 +65,13 @@ pub enum StepId {
     Unknown,
     /// The step's number, under 2^56 - 1.
     Number(u64),
-    /// The track of a step that a [`StepTable`](super::StepTable) follows.
+    /// The track of a step that a [`StepTable`](crate::runtime::StepTable) follows.
     Track(u32),
 }
 
 /// A span whose GPU time is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Landed {
     /// What it timed.
     pub key: SpanKey,
@@ -72,13 +104,39 @@ pub enum Harvested {
     /// Its time was read.
     Landed(Landed),
     /// Its time can never be read.
-    Failed(SpanTag),
+    Failed(Lost),
     /// It was left open for too long, and the ring took it back.
-    Reclaimed(SpanTag),
+    Reclaimed(Lost),
+}
+
+/// A span that is over without a time.
+///
+/// ```
+/// # use metrale_telemetry::kernel::{Edge, EventOps, SpanPoll};
+/// # struct Broken;
+/// # impl EventOps for Broken {
+/// #     fn record(&self, _slot: usize, edge: Edge, _stream: u64) -> bool { edge == Edge::Start }
+/// #     fn poll(&self, _slot: usize) -> SpanPoll { SpanPoll::Failed }
+/// # }
+/// use metrale_telemetry::kernel::{Lost, NotEnded, SpanKey, SpanRing, SpanTag};
+///
+/// let ring = SpanRing::new(Broken, 1); // its events record no end
+/// let token = ring.begin_tagged(SpanKey::Kernel(1), SpanTag::default(), 7)?;
+/// let lost = Lost { key: SpanKey::Kernel(1), tag: SpanTag::default() };
+/// assert_eq!(ring.end_span(token, 7), Err(NotEnded::Failed(lost)));
+/// # Ok::<(), metrale_telemetry::kernel::NotBegun>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// What it was to time.
+    pub key: SpanKey,
+    /// What the caller said of it.
+    pub tag: SpanTag,
 }
 
 /// Why a span was not begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NotBegun {
     /// The stream admits no span now: it captures, or the recorder is silent.
     #[error("the stream admits no span now")]
@@ -93,13 +151,14 @@ pub enum NotBegun {
 
 /// Why a span was not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NotEnded {
     /// The token's span is already over, or of another ring.
     #[error("the token names no open span of this ring")]
     Stale,
     /// The end event could not be recorded; the span is over.
     #[error("the end event could not be recorded")]
-    Failed(SpanTag),
+    Failed(Lost),
 }
 
 /// Key and tag in two words, so that a slot can hold them in atomics.
@@ -124,7 +183,7 @@ const HAS_TRACK: u64 = 1 << 7;
 const NUMBER_SHIFT: u32 = 8;
 const TRACK_SHIFT: u32 = 32;
 #[allow(clippy::disallowed_macros, reason = "asked at compile time")]
-const _: () = assert!(LANES.len() < LANE_MASK as usize);
+const _: () = assert!(MAX_LANES < LANE_MASK as usize);
 
 impl Flags {
     /// Of no span.
@@ -132,7 +191,7 @@ impl Flags {
 
     #[inline]
     fn new(is_lane: bool, tag: SpanTag) -> Self {
-        let lane = tag.lane.filter(|lane| *lane < LANES.len());
+        let lane = tag.lane.filter(|lane| *lane < MAX_LANES);
         let lane = lane.map_or(u64::from(NO_LANE), |lane| lane as u64);
         let armed = if tag.armed { ARMED } else { 0 };
         let step = match tag.step {
@@ -146,7 +205,7 @@ impl Flags {
     /// The tag's lane.
     #[inline]
     pub(super) fn lane(self) -> Option<usize> {
-        Some(usize::from(self.lane_index())).filter(|lane| *lane < LANES.len())
+        Some(usize::from(self.lane_index())).filter(|lane| *lane < MAX_LANES)
     }
 
     /// The lane's index, or [`NO_LANE`].
@@ -190,6 +249,13 @@ impl Packed {
         }
     }
 
+    pub(super) fn lost(self) -> Lost {
+        Lost {
+            key: self.key(),
+            tag: self.flags.tag(),
+        }
+    }
+
     #[inline]
     pub(super) fn key(self) -> SpanKey {
         if self.flags.0 & IS_LANE != 0 {
@@ -202,7 +268,7 @@ impl Packed {
 
 #[cfg(all(test, not(metrale_loom)))]
 mod tests {
-    use super::{Packed, SpanKey, SpanTag, StepId};
+    use super::{MAX_LANES, Packed, SpanKey, SpanTag, StepId};
 
     #[test]
     fn a_tag_comes_back_from_its_words() {
@@ -215,7 +281,7 @@ mod tests {
         ];
         for key in [SpanKey::Lane(2), SpanKey::Kernel(u64::MAX)] {
             for armed in [false, true] {
-                for lane in [None, Some(0), Some(1), Some(2)] {
+                for lane in [None, Some(0), Some(2), Some(15)] {
                     for step in steps {
                         let tag = SpanTag { lane, armed, step };
                         let packed = Packed::new(key, tag);
@@ -224,11 +290,13 @@ mod tests {
                 }
             }
         }
-        let stray = SpanTag {
-            lane: Some(usize::MAX),
-            ..SpanTag::default()
-        };
-        let packed = Packed::new(SpanKey::Kernel(1), stray);
-        assert_eq!(packed.flags.tag().lane, None);
+        for stray in [MAX_LANES, usize::MAX] {
+            let stray = SpanTag {
+                lane: Some(stray),
+                ..SpanTag::default()
+            };
+            let packed = Packed::new(SpanKey::Kernel(1), stray);
+            assert_eq!(packed.flags.tag().lane, None);
+        }
     }
 }

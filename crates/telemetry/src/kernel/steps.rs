@@ -312,6 +312,18 @@ impl StepTable {
         self.turned_away.get()
     }
 
+    /// The number of the step on `track`, if that is followed.
+    #[must_use]
+    pub fn number(&self, track: u32) -> Option<u64> {
+        let entry = entry_of(track);
+        // Acquire: the step's number is in place (partner: the drop of `Taking`).
+        // Model: steps::a_number_is_that_of_its_step.
+        let word = Word(self.words[entry].load(Ordering::Acquire));
+        let is_numbered = word.is_of(track) && word.state() != State::Taking;
+        // Relaxed: after the load above.
+        is_numbered.then(|| self.numbers[entry].load(Ordering::Relaxed) >> 1)
+    }
+
     /// Whether the step on `track` has an entry.
     pub(super) fn follows(&self, track: u32) -> bool {
         // Relaxed: a landed span's begin, and so its step's entry, is in sight.

@@ -5,7 +5,8 @@
 //! once and never freed, so a probe ends at the handle or at an empty place.
 //! At most half of the places are used, so there always is one.
 
-use crate::instrument::{PackedCells, TOO_LONG_NS};
+use crate::instrument::TOO_LONG_NS;
+use crate::instrument::packed::PackedCells;
 use crate::sync::{AtomicU64, Mutex, Ordering, array_of, const_fn, lock};
 
 /// How many kernels the table holds; the checker, which follows every word,

@@ -16,9 +16,9 @@
 mod cover;
 mod settle;
 
-use super::LANES;
+use super::MAX_LANES;
+use crate::sums::sums;
 use cover::{Cover, Part, add_parts, cover};
-use serde::{Deserialize, Serialize};
 use settle::{Settled, Settler, StreamEnd, are_in_order, look, settle};
 
 /// A span at its place.
@@ -36,67 +36,57 @@ pub(super) struct Interval {
     pub(super) entry: u8,
 }
 
-pub(super) const NO_ROW: u16 = u16::MAX;
-pub(super) const NO_LANE: u8 = LANES.len() as u8;
+impl Interval {
+    pub(super) fn lane(&self) -> Option<usize> {
+        Some(usize::from(self.lane)).filter(|lane| *lane < MAX_LANES)
+    }
+}
 
-/// How a lane's time was spent, in GPU nanoseconds of complete steps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct LaneFigures {
-    /// Steps that these are of.
-    pub steps: u64,
-    /// The union of the lane's own spans in each step.
-    pub time_ns: u64,
-    /// A launch of the lane ran.
-    pub busy_ns: u64,
-    /// None did, before the lane's first.
-    pub lead_ns: u64,
-    /// None did, between the first and the last: each such time ends with a
-    /// launch that the GPU waited for.
-    pub waited_ns: u64,
-    /// None did, after the last.
-    pub tail_ns: u64,
-    /// By how much the launches' lengths are more than the time that they cover.
-    pub overlap_ns: u64,
-    /// What launches of the lane took outside its time.
-    pub outside_ns: u64,
-    /// Launches that the GPU waited for.
-    pub waits: u64,
+pub(super) const NO_ROW: u16 = u16::MAX;
+pub(super) const NO_LANE: u8 = MAX_LANES as u8;
+
+sums! {
+    /// How a lane's time was spent, in GPU nanoseconds of complete steps.
+    ///
+    /// ```
+    /// # fn read(snapshot: &metrale_telemetry::Snapshot) {
+    /// for lane in &snapshot.lanes {
+    ///     if let Some(figures) = lane.figures {
+    ///         let idle = figures.idle_ns() as f64 / figures.time_ns as f64;
+    ///         println!("{} is idle {:.0} % of its time", lane.lane, 100.0 * idle);
+    ///     }
+    /// }
+    /// # }
+    /// # read(&metrale_telemetry::Telemetry::new().snapshot());
+    /// ```
+    pub struct LaneFigures {
+        /// Steps that these are of.
+        pub steps: u64,
+        /// The union of the lane's own spans in each step.
+        pub time_ns: u64,
+        /// A launch of the lane ran.
+        pub busy_ns: u64,
+        /// None did, before the lane's first.
+        pub lead_ns: u64,
+        /// None did, between the first and the last: each such time ends with a
+        /// launch that the GPU waited for.
+        pub waited_ns: u64,
+        /// None did, after the last.
+        pub tail_ns: u64,
+        /// By how much the launches' lengths are more than the time that they cover.
+        pub overlap_ns: u64,
+        /// What launches of the lane took outside its time.
+        pub outside_ns: u64,
+        /// Launches that the GPU waited for.
+        pub waits: u64,
+    }
 }
 
 impl LaneFigures {
-    pub(super) const NONE: Self = Self {
-        steps: 0,
-        time_ns: 0,
-        busy_ns: 0,
-        lead_ns: 0,
-        waited_ns: 0,
-        tail_ns: 0,
-        overlap_ns: 0,
-        outside_ns: 0,
-        waits: 0,
-    };
-
     /// Time in which no launch of the lane ran.
     #[must_use]
     pub const fn idle_ns(&self) -> u64 {
         self.time_ns.saturating_sub(self.busy_ns)
-    }
-
-    /// Adds others. Sums saturate.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            steps: self.steps.saturating_add(other.steps),
-            time_ns: self.time_ns.saturating_add(other.time_ns),
-            busy_ns: self.busy_ns.saturating_add(other.busy_ns),
-            lead_ns: self.lead_ns.saturating_add(other.lead_ns),
-            waited_ns: self.waited_ns.saturating_add(other.waited_ns),
-            tail_ns: self.tail_ns.saturating_add(other.tail_ns),
-            overlap_ns: self.overlap_ns.saturating_add(other.overlap_ns),
-            outside_ns: self.outside_ns.saturating_add(other.outside_ns),
-            waits: self.waits.saturating_add(other.waits),
-        }
     }
 }
 
@@ -115,7 +105,7 @@ pub(super) struct Before {
 /// The lanes' figures, and those of all lanes together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Figures {
-    pub(super) lanes: [LaneFigures; LANES.len()],
+    pub(super) lanes: [LaneFigures; MAX_LANES],
     pub(super) device: LaneFigures,
 }
 
@@ -139,10 +129,11 @@ impl Scratch {
         }
     }
 
-    /// Lays a step out: the spans of its lanes, and its launches. Tells `each` of
-    /// every launch, in the order of starts.
+    /// Lays a step out: the spans of its `named` lanes, and its launches. Tells
+    /// `each` of every launch, in the order of starts.
     pub(super) fn figures(
         &mut self,
+        named: usize,
         lanes: &mut [Interval],
         launches: &mut [Interval],
         mut each: impl FnMut(Before),
@@ -154,22 +145,25 @@ impl Scratch {
         } = self;
         settle(lanes, ends, settled);
         parts.clear();
-        // One of a lane that has no name is nobody's time.
-        let named = settled.iter().filter(|span| span.lane < NO_LANE);
-        let ranges: [_; LANES.len() + 1] = std::array::from_fn(|lane| {
-            let is_all = lane == LANES.len();
-            let is_own = |span: &&Settled| is_all || usize::from(span.lane) == lane;
-            add_parts(parts, named.clone().filter(is_own))
-        });
+        let mut ranges = [const { 0..0 }; MAX_LANES + 1];
+        for (lane, range) in ranges[..=named].iter_mut().enumerate() {
+            // One of a lane that has no name is nobody's time.
+            let is_own = |span: &&Settled| match usize::from(span.lane) {
+                own if lane == named => own < named,
+                own => own == lane,
+            };
+            *range = add_parts(parts, settled.iter().filter(is_own));
+        }
         let mut covers = ranges.map(|range| Cover::new(&parts[range]));
+        let covers = &mut covers[..=named];
         let (has_lanes, are_apart) = look(lanes, launches);
         if are_apart || are_in_order(launches, ends) {
             let mut settler = Settler::new(launches, ends);
             let launches = launches.iter().map(|span| settler.settle(span));
-            cover(&mut covers, has_lanes, launches, &mut each)
+            cover(covers, has_lanes, launches, &mut each)
         } else {
             settle(launches, ends, settled);
-            cover(&mut covers, has_lanes, settled.iter().copied(), &mut each)
+            cover(covers, has_lanes, settled.iter().copied(), &mut each)
         }
     }
 }

@@ -12,6 +12,28 @@ pub(super) const RINGS: u64 = (1 << (64 - RING_SHIFT)) - 1;
 
 /// An open span: which ring, which slot, and which of the slot's spans. It is
 /// one word, for a caller that parks it in an atomic.
+///
+/// ```
+/// # use metrale_telemetry::kernel::{Edge, EventOps, SpanPoll};
+/// # struct Ideal;
+/// # impl EventOps for Ideal {
+/// #     fn record(&self, _slot: usize, _edge: Edge, _stream: u64) -> bool { true }
+/// #     fn poll(&self, _slot: usize) -> SpanPoll { SpanPoll::Ready(1_000) }
+/// # }
+/// use metrale_telemetry::kernel::{KernelInstruments, SpanKey, SpanRing, SpanToken};
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// static INSTRUMENTS: KernelInstruments = KernelInstruments::new();
+/// static PARKED: AtomicU64 = AtomicU64::new(0);
+/// let (ring, stream) = (SpanRing::new(Ideal, 8), 7);
+/// if let Some(span) = ring.begin(SpanKey::Kernel(0xf00d), stream, &INSTRUMENTS) {
+///     PARKED.store(span.to_bits(), Ordering::Relaxed);
+/// }
+/// // Later, where only the word is at hand:
+/// let span = SpanToken::from_bits(PARKED.load(Ordering::Relaxed));
+/// ring.end(span, stream, &INSTRUMENTS);
+/// assert_eq!(ring.harvest(&INSTRUMENTS), 1);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpanToken(u64);
 

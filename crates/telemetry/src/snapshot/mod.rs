@@ -5,22 +5,26 @@
 //!    scrape would see.
 //! 2. Counters and histograms only grow while the process lives, also after a
 //!    recorder was closed.
-//! 3. Times are whole nanoseconds, estimates floats; what is not known is null,
-//!    never 0.
+//! 3. Times are whole nanoseconds, estimates finite floats; what is not known is
+//!    null, never 0, and no name is empty.
+//! 4. A record may get more fields. One that a file does not tell reads as null,
+//!    0 or empty. To make one by hand, set fields of its `Default`.
 
 mod merge;
+pub(crate) mod recorders;
+mod steps;
 mod take;
 
+pub use crate::series::{KernelSeries, MAX_KERNEL_SERIES, OTHER_KERNELS};
 pub use merge::MergeError;
-pub use take::{KernelName, Source};
-
-pub(crate) use take::Sources;
+pub use recorders::OtherGpuError;
+pub use steps::{StepLane, StepSnapshot};
 
 use crate::config::TelemetryConfig;
 use crate::floor::Floor;
 use crate::instrument::HistogramSnapshot;
 use crate::kernel::{
-    Estimate, Incomplete, KernelSeries, LaneEstimate, LaneFigures, Ledger, RowFigures, StepLosses,
+    Estimate, Incomplete, LaneEstimate, LaneFigures, Ledger, RowFigures, ShapeTimes, StepLosses,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
@@ -31,6 +35,16 @@ use std::collections::BTreeMap;
 pub const SNAPSHOT_VERSION: u32 = 2;
 
 /// What one device's telemetry held at one moment, or several merged.
+///
+/// ```
+/// use metrale_telemetry::{Snapshot, Telemetry};
+///
+/// let taken = Telemetry::new().snapshot();
+/// let json = serde_json::to_string(&taken)?;
+/// let read: Snapshot = serde_json::from_str(&json)?;
+/// assert_eq!(read, taken);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -40,9 +54,14 @@ pub struct Snapshot {
     pub version: u32,
     /// How many snapshots are merged in this one; 1 where it was taken.
     pub sources: u64,
-    /// What tells it apart from others: `gpu`, and what a user adds. Labels on
-    /// which merged ones differ are left out.
+    /// A sum of a merge was too large for its number, and stands at the largest.
+    pub saturated: bool,
+    /// What tells it apart from others: `gpu` once there was a recorder, and
+    /// what a user adds. Labels on which merged ones differ are left out.
     pub labels: BTreeMap<String, String>,
+    /// When the first recorder was made, nanoseconds since 1970; null before
+    /// that. Of merged ones the latest: it moves when any of them starts anew.
+    pub start_unix_ns: Option<u64>,
     /// What is measured and how often; null where merged ones differ.
     pub config: Option<TelemetryConfig>,
     /// Steps that began.
@@ -63,6 +82,9 @@ pub struct Snapshot {
     /// Kernels and graphs by name, the longest sampled time first. What has no
     /// name shares one row.
     pub kernels: Vec<KernelSnapshot>,
+    /// The slowest 32 steps of the last ten minutes by GPU time of their lanes,
+    /// the slowest first.
+    pub slowest_steps: Vec<StepSnapshot>,
     /// Sampled time by the series that kernels have in an export, each since it
     /// got one; `other` has all that is in none of them.
     pub kernel_series: Vec<KernelSeries>,
@@ -82,6 +104,15 @@ pub struct Snapshot {
 }
 
 /// What the host measured, from level `Basic` on.
+///
+/// ```
+/// use metrale_telemetry::Telemetry;
+///
+/// let telemetry = Telemetry::new();
+/// telemetry.host().step_wall.observe(12_000_000);
+/// let host = telemetry.snapshot().host;
+/// assert_eq!((host.step_wall.count(), host.step_wall.sum_ns()), (1, 12_000_000));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -95,6 +126,18 @@ pub struct HostSnapshot {
 }
 
 /// A lane.
+///
+/// ```
+/// use metrale_telemetry::Telemetry;
+/// use metrale_telemetry::kernel::{LANE_DECODE, SpanKey};
+///
+/// let telemetry = Telemetry::new();
+/// telemetry.instruments().record(SpanKey::Lane(LANE_DECODE), 9_000_000);
+/// let lanes = telemetry.snapshot().lanes;
+/// let decode = &lanes[LANE_DECODE];
+/// assert_eq!((decode.lane.as_str(), decode.gpu.sum_ns()), ("decode", 9_000_000));
+/// assert_eq!(decode.figures, None, "no step was laid out in time");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -107,6 +150,9 @@ pub struct LaneSnapshot {
     pub gap: HistogramSnapshot,
     /// Host time of its guards.
     pub wall: HistogramSnapshot,
+    /// Spans of the lane that have no time: they found no slot, or could not be
+    /// recorded or read.
+    pub lost_spans: u64,
     /// How its time was spent on armed steps, of those that are complete. Null
     /// before there was one.
     pub figures: Option<LaneFigures>,
@@ -115,9 +161,17 @@ pub struct LaneSnapshot {
     /// Since the sampling last changed: its time, and how much of it launches
     /// covered.
     pub estimate: LaneEstimate,
+    /// Its time by how many tokens it worked on, of steps that stated a shape.
+    pub shapes: Vec<ShapeTimes>,
 }
 
 /// What a row is of.
+///
+/// ```
+/// use metrale_telemetry::snapshot::RowKind;
+///
+/// assert_eq!(RowKind::Graph.as_str(), "graph");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -141,6 +195,17 @@ impl RowKind {
 }
 
 /// A kernel, or a graph.
+///
+/// ```
+/// use metrale_telemetry::Telemetry;
+/// use metrale_telemetry::kernel::SpanKey;
+///
+/// let telemetry = Telemetry::new();
+/// telemetry.instruments().record(SpanKey::Kernel(0xf00d), 70_000);
+/// let row = &telemetry.snapshot().kernels[0];
+/// assert_eq!((row.total_ns, row.samples), (70_000, 1));
+/// assert_eq!(row.name, None, "a recorder would know it");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -157,6 +222,9 @@ pub struct KernelSnapshot {
     pub total_ns: u64,
     /// How many launches were timed.
     pub samples: u64,
+    /// Launches that were to be timed and have no time: they found no slot, or
+    /// could not be recorded or read.
+    pub lost_spans: u64,
     /// What the timelines say of its launches.
     pub figures: RowFigures,
     /// What it took on all steps since the sampling last changed, by the lane
@@ -165,7 +233,20 @@ pub struct KernelSnapshot {
 }
 
 /// A kernel in a lane.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+///
+/// ```
+/// # fn read(snapshot: &metrale_telemetry::Snapshot) {
+/// for row in &snapshot.kernels {
+///     for own in &row.lanes {
+///         println!("{:?} in {}: {} ns", row.name, own.lane, own.estimate.total_ns);
+///     }
+/// }
+/// # }
+/// # read(&metrale_telemetry::Telemetry::new().snapshot());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct KernelLane {
     /// The lane's name.
     pub lane: String,
@@ -175,7 +256,17 @@ pub struct KernelLane {
 }
 
 /// A recorder, alive or closed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+///
+/// ```
+/// # fn read(snapshot: &metrale_telemetry::Snapshot) {
+/// for recorder in &snapshot.recorders {
+///     let lost = recorder.lane_ledger.dropped + recorder.kernel_ledger.dropped;
+///     println!("{} on {}: {lost} spans dropped", recorder.label, recorder.gpu);
+/// }
+/// # }
+/// # read(&metrale_telemetry::Telemetry::new().snapshot());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct RecorderSnapshot {
@@ -195,7 +286,17 @@ pub struct RecorderSnapshot {
 }
 
 /// A span that has not landed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// ```
+/// # fn read(snapshot: &metrale_telemetry::Snapshot) {
+/// let spans = snapshot.recorders.iter().flat_map(|recorder| &recorder.oldest);
+/// for span in spans.filter(|span| !span.is_open && span.age_ns > Some(1_000_000_000)) {
+///     println!("{:?} has been on the GPU for over a second", span.name);
+/// }
+/// # }
+/// # read(&metrale_telemetry::Telemetry::new().snapshot());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct OldestSpanSnapshot {
@@ -214,7 +315,18 @@ pub struct OldestSpanSnapshot {
 }
 
 /// How a recorder gets on with the driver; counts are since it was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// ```
+/// # fn read(snapshot: &metrale_telemetry::Snapshot) {
+/// for recorder in &snapshot.recorders {
+///     if let Some(status) = recorder.health.quarantined {
+///         println!("{} measures nothing since the driver said {status}", recorder.label);
+///     }
+/// }
+/// # }
+/// # read(&metrale_telemetry::Telemetry::new().snapshot());
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct RecorderHealth {

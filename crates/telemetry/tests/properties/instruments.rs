@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The instruments hold what was put in, exactly.
 
-use metrale_telemetry::instrument::PackedCells;
-use metrale_telemetry::kernel::{KernelInstruments, KernelTable, SpanKey};
+use metrale_telemetry::kernel::{KernelInstruments, SpanKey};
+use metrale_telemetry::runtime::KernelTable;
+use metrale_telemetry::runtime::PackedCells;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

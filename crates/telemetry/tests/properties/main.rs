@@ -4,8 +4,14 @@
 //! threads do to each other is for the models of `metrale-loom-tests`.
 #![cfg(not(metrale_loom))]
 
+#[cfg(feature = "prometheus")]
+mod export;
 mod instruments;
+mod losses;
+mod merge;
 mod order;
 mod plain;
 mod ring;
+#[path = "../served/mod.rs"]
+mod served;
 mod source;

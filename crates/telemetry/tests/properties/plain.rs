@@ -4,7 +4,7 @@
 
 use crate::source::{Event, REFUSED, Told, gap_ns};
 use metrale_telemetry::kernel::{
-    Edge, Ledger, NotBegun, NotEnded, Place, SpanKey, SpanPoll, SpanTag, StepId,
+    Edge, Ledger, Lost, NotBegun, NotEnded, Place, SpanKey, SpanPoll, SpanTag, StepId,
 };
 use std::collections::HashMap;
 
@@ -26,6 +26,13 @@ struct Span {
     tag: SpanTag,
     losses: u64,
     stage: Stage,
+}
+
+impl Span {
+    fn lost(&self) -> Lost {
+        let (key, tag) = (self.key, self.tag);
+        Lost { key, tag }
+    }
 }
 
 /// The ring without concurrency.
@@ -85,10 +92,9 @@ impl Plain {
     /// In flight is counted, not kept.
     pub(crate) fn ledger(&self) -> Ledger {
         let in_use = self.slots.iter().flatten().filter(|span| in_use(span));
-        Ledger {
-            in_flight: in_use.count() as u64,
-            ..self.ledger
-        }
+        let mut ledger = self.ledger;
+        ledger.in_flight = in_use.count() as u64;
+        ledger
     }
 
     fn losses(&self) -> u64 {
@@ -159,7 +165,7 @@ impl Plain {
             self.ledger.stale_ends += 1;
             return Err(NotEnded::Stale);
         };
-        let tag = span.tag;
+        let lost = span.lost();
         span.stage = if fails {
             Stage::Over
         } else {
@@ -168,7 +174,7 @@ impl Plain {
         self.events.push(Event::Record(slot, Edge::End, stream));
         if fails {
             self.ledger.failed += 1;
-            return Err(NotEnded::Failed(tag));
+            return Err(NotEnded::Failed(lost));
         }
         Ok(())
     }
@@ -242,8 +248,8 @@ impl Plain {
         }
         self.ledger.reclaimed += 1;
         self.stage(slot, Stage::Over);
-        let tag = self.slots[slot].map(|span| span.tag);
-        self.events.push(Event::Reclaimed(tag.unwrap_or_default()));
+        let lost = self.slots[slot].map(|span| span.lost());
+        self.events.extend(lost.map(Event::Reclaimed));
     }
 
     /// Asks about a closed span; whether it is over.
@@ -256,7 +262,7 @@ impl Plain {
                 self.previous.remove(&stream);
                 self.stage(slot, Stage::Over);
                 self.ledger.failed += 1;
-                self.events.push(Event::Failed(span.tag));
+                self.events.push(Event::Failed(span.lost()));
                 return true;
             }
             SpanPoll::Ready(ns) => ns,

@@ -2,7 +2,9 @@
 //! An event source and a clock that do as they are told and write down what
 //! they are asked, and what a pass tells.
 
-use metrale_telemetry::kernel::{Edge, EventOps, Harvested, Place, SpanKey, SpanPoll, SpanTag};
+use metrale_telemetry::kernel::{
+    Edge, EventOps, Harvested, Lost, Place, SpanKey, SpanPoll, SpanTag,
+};
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
 
@@ -19,8 +21,8 @@ pub(crate) enum Event {
     Gap(usize, usize),
     Place(u32, usize),
     Landed(Told),
-    Failed(SpanTag),
-    Reclaimed(SpanTag),
+    Failed(Lost),
+    Reclaimed(Lost),
     PassEnd,
 }
 
@@ -46,8 +48,8 @@ impl From<Harvested> for Event {
                 gap_ns: landed.gap_ns,
                 start_ns: landed.start_ns,
             }),
-            Harvested::Failed(tag) => Self::Failed(tag),
-            Harvested::Reclaimed(tag) => Self::Reclaimed(tag),
+            Harvested::Failed(lost) => Self::Failed(lost),
+            Harvested::Reclaimed(lost) => Self::Reclaimed(lost),
         }
     }
 }

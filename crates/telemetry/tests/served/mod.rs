@@ -2,10 +2,12 @@
 //! Serves steps on a GPU that is done at once and answers what it is told.
 
 use metrale_telemetry::kernel::{
-    Edge, Entered, EventOps, Fold, Place, SpanKey, SpanPoll, SpanRing, SpanTag, StepId, StepTable,
+    Edge, EventOps, NotBegun, Place, SpanKey, SpanPoll, SpanRing, SpanTag, StepId,
 };
-use metrale_telemetry::{Step, Telemetry};
-use std::sync::Mutex;
+use metrale_telemetry::runtime::{Entered, Fold, KernelName, RecorderSource, StepTable};
+use metrale_telemetry::snapshot::{RecorderSnapshot, RowKind};
+use metrale_telemetry::{Snapshot, Step, Telemetry};
+use std::sync::{Arc, Mutex, Weak};
 
 const SLOTS: usize = 64;
 
@@ -71,18 +73,10 @@ impl Served {
             self.harvest();
         }
         self.waiting += 1;
-        let followed = step.track().zip(step.number()).map(|(track, number)| {
-            match self.table.enter(track, number, step.is_armed()) {
-                Entered::First(taking) if step.is_armed() => taking.placed(),
-                Entered::First(_) | Entered::Counted => {}
-                Entered::Alone => return step.id(),
-            }
-            StepId::Track(track)
-        });
         let tag = SpanTag {
             lane: Some(lane),
             armed: step.is_armed(),
-            step: followed.unwrap_or(step.id()),
+            step: self.enter(step),
         };
         let ring = match key {
             SpanKey::Lane(_) => &self.lanes,
@@ -91,6 +85,18 @@ impl Served {
         let token = ring.begin_tagged(key, tag, stream).expect("a free slot");
         ring.ops().0.lock().expect("one thread")[token.slot()] = (answer, start_ns);
         ring.end_span(token, stream).expect("an open span");
+    }
+
+    fn enter(&self, step: Step) -> StepId {
+        let Some((track, number)) = step.track().zip(step.number()) else {
+            return step.id();
+        };
+        match self.table.enter(track, number, step.is_armed()) {
+            Entered::First(taking) if step.is_armed() => taking.placed(),
+            Entered::First(_) | Entered::Counted => {}
+            Entered::Alone => return step.id(),
+        }
+        StepId::Track(track)
     }
 
     /// Closes a step.
@@ -109,5 +115,40 @@ impl Served {
         let floor_ns = self.telemetry.floor().pair_ns;
         folding.finish(self.telemetry.newest_track(), floor_ns);
         self.waiting = 0;
+    }
+}
+
+/// Names kernels by their handles, in decimals.
+struct Named;
+
+impl RecorderSource for Named {
+    fn recorder(&self) -> RecorderSnapshot {
+        RecorderSnapshot::default()
+    }
+    fn name(&self, func: u64) -> Option<KernelName> {
+        Some(KernelName {
+            text: func.to_string().into(),
+            kind: RowKind::Kernel,
+        })
+    }
+}
+
+#[allow(dead_code, reason = "not every test calls each")]
+impl Served {
+    /// A span of a step that found its slot in use.
+    pub(crate) fn drop_span(&self, step: Step, key: SpanKey) {
+        if let StepId::Track(track) = self.enter(step) {
+            self.table.lose(track);
+        }
+        let instruments = self.telemetry.instruments();
+        instruments.count_not_begun(key, NotBegun::Dropped);
+    }
+
+    /// A snapshot whose kernels are named by their handles.
+    pub(crate) fn named_snapshot(&self) -> Snapshot {
+        let named: Arc<dyn RecorderSource> = Arc::new(Named);
+        let weak: Weak<dyn RecorderSource> = Arc::downgrade(&named);
+        self.telemetry.attach(weak).unwrap();
+        self.telemetry.snapshot()
     }
 }

@@ -37,9 +37,9 @@ pub(super) const ALL: &[Mistake] = &[
                 ending.close(stream);
                 Ok(())
             } else {
-                let flags = ending.abandon();
+                let lost = ending.abandon().lost();
                 self.counts.failed.add(1);
-                Err(NotEnded::Failed(flags.tag()))
+                Err(NotEnded::Failed(lost))
             }",
             "ending.close(stream);
             self.ops.record(index, Edge::End, stream);
@@ -146,12 +146,12 @@ pub(super) const ALL: &[Mistake] = &[
         name: "what a span was, read after it was freed",
         model: "tokens::a_cancel_tells_what_its_span_was",
         edits: &[
-            (SLOT, "abandon", "let flags = self.slot.filed().flags;", ""),
+            (SLOT, "abandon", "let packed = self.slot.filed();", ""),
             (
                 SLOT,
                 "abandon",
-                "self.slot.free(State::Free, self.lap); flags",
-                "self.slot.free(State::Free, self.lap); self.slot.filed().flags",
+                "self.slot.free(State::Free, self.lap); packed",
+                "self.slot.free(State::Free, self.lap); self.slot.filed()",
             ),
         ],
     },

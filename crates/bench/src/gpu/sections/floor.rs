@@ -61,12 +61,13 @@ fn measure(bench: &Bench) -> Result<(), Failure> {
             }
         }
         let tick = tick(&readings);
-        let Some(it) = summary(readings) else {
+        let Some(found) = summary(readings) else {
             continue;
         };
-        let figures = [it.least, it.median, it.p99, it.most].map(|ns| Cell::number(ns, 0));
+        let figures =
+            [found.least, found.median, found.p99, found.most].map(|ns| Cell::number(ns, 0));
         let tick = Cell::or_none(tick, 0, "all read the same");
-        let count = Cell::count(it.count as u64);
+        let count = Cell::count(found.count as u64);
         table.row(
             [name.into(), count]
                 .into_iter()

@@ -3,7 +3,6 @@
 
 use super::{Body, Section};
 use crate::gpu::Failure;
-use crate::gpu::cuda::called;
 use crate::gpu::device::{Event, Stream};
 use crate::gpu::item::{Cell, Table};
 use crate::gpu::rig::{self, DEFAULT, EVERY};
@@ -11,7 +10,7 @@ use crate::gpu::run::Bench;
 use crate::gpu::stats::summary;
 use crate::gpu::timer::{COLUMNS, Cost, clock_ns, cost};
 use metrale_gpu_runtime::timing::{Harvest, Recorder};
-use metrale_gpu_sys::cuda::{CAPTURE_MODE_RELAXED, Status};
+use metrale_gpu_sys::cuda::CAPTURE_MODE_RELAXED;
 use metrale_telemetry::kernel::LANE_DECODE;
 use std::hint::black_box;
 use std::time::Instant;
@@ -55,11 +54,11 @@ fn measure(bench: &Bench) -> Result<(), Failure> {
     row("event record", rig.record().map(Some));
     row(
         "capture query, idle stream",
-        rig.capture_query(rig.stream, false).map(Some),
+        rig.capture_query(false).map(Some),
     );
     row(
         "capture query, busy stream",
-        rig.capture_query(rig.stream, true).map(Some),
+        rig.capture_query(true).map(Some),
     );
     row("capture mode exchange", rig.exchange().map(Some));
     row("event query, not ready", rig.query(true).map(Some));
@@ -168,11 +167,11 @@ impl<'b> Rig<'b> {
         )
     }
 
-    fn capture_query(&self, stream: Stream, busy: bool) -> Result<Cost, Failure> {
+    fn capture_query(&self, busy: bool) -> Result<Cost, Failure> {
         let prepare = || self.recorded(busy);
         let cost = self.cost(prepare, |_| {
-            let (status, _) = black_box(self.bench.gpu.capturing(stream.0));
-            called(c"cuStreamIsCapturing", status)
+            black_box(self.bench.gpu.capturing(self.stream)?);
+            Ok(())
         });
         self.quiet()?;
         cost
@@ -192,21 +191,13 @@ impl<'b> Rig<'b> {
     }
 
     fn query(&self, busy: bool) -> Result<Cost, Failure> {
-        let expected = if busy {
-            Status::ERROR_NOT_READY
-        } else {
-            Status::SUCCESS
-        };
         let prepare = || self.recorded(busy);
         let cost = self.cost(prepare, |at| {
-            let status = self.bench.gpu.query(self.events[at]);
-            if status == expected {
-                Ok(())
-            } else {
-                Err(Failure::Other(format!(
-                    "cuEventQuery: {status}, not {expected}"
-                )))
+            if self.bench.gpu.query(self.events[at])? == busy {
+                let found = if busy { "over too early" } else { "not over" };
+                return Err(Failure::Other(format!("cuEventQuery: {found}")));
             }
+            Ok(())
         });
         self.quiet()?;
         cost
@@ -231,7 +222,7 @@ impl<'b> Rig<'b> {
         let prepare = || self.recorded(false);
         let cost = self.cost(prepare, |at| {
             match gpu.read_v2(self.events[at], self.events[at + 1]) {
-                Some((status, _)) => called(c"cuEventElapsedTime_v2", status),
+                Some(read) => read.map(|ms| _ = black_box(ms)),
                 None => Err(Failure::Missing(c"cuEventElapsedTime_v2")),
             }
         });
@@ -303,11 +294,11 @@ impl<'b> Rig<'b> {
                 means.push(took / CALLS as f64);
             }
         }
-        let it = summary(means).ok_or_else(dropped)?;
+        let means = summary(means).ok_or_else(dropped)?;
         Ok(Cost {
-            median_ns: it.median,
-            p99_ns: it.p99,
-            calls: it.count * CALLS,
+            median_ns: means.median,
+            p99_ns: means.p99,
+            calls: means.count * CALLS,
         })
     }
 

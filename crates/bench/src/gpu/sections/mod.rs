@@ -9,7 +9,6 @@ mod scripts;
 mod steps;
 
 use super::Failure;
-use super::options::Part;
 use super::run::{Measure, Tell};
 use metrale_gpu_sys::cuda::Driver;
 
@@ -31,7 +30,7 @@ pub(crate) enum Body {
     /// Measures on a device that is open.
     OnDevice(Measure),
     /// Has the driver alone, and `cuInit` is not called.
-    OnDriver(fn(&Driver, &Tell, &Part) -> Result<(), Failure>),
+    OnDriver(fn(&Driver, &Tell) -> Result<(), Failure>),
 }
 
 /// All that the page shows.
@@ -45,27 +44,21 @@ pub(crate) const ALL: &[Section] = &[
     scripts::SECTION,
 ];
 
-/// What the section or part of that name does.
+/// What the section of that name does.
 pub(crate) fn body(id: &str) -> Option<Body> {
-    let of = |section: &&Section| section.id == id;
-    match ALL.iter().find(of) {
-        Some(section) => Some(section.body),
-        None => (id == scripts::ID).then_some(Body::OnDriver(scripts::some)),
-    }
+    let section = ALL.iter().find(|section| section.id == id);
+    section.map(|section| section.body)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ALL, body, scripts};
+    use super::ALL;
     use std::collections::BTreeSet;
 
     #[test]
     fn every_id_is_its_own_and_the_times_leave_room() {
-        let sections = ALL.iter().map(|section| section.id);
-        let ids: Vec<&str> = sections.chain([scripts::ID]).collect();
-        assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
-        assert!(ids.iter().all(|id| body(id).is_some()));
-        assert!(body("no such").is_none());
+        let ids: BTreeSet<_> = ALL.iter().map(|section| section.id).collect();
+        assert_eq!(ids.len(), ALL.len());
         let seconds: u64 = ALL.iter().map(|section| section.seconds).sum();
         assert!(seconds <= 450, "{seconds} s leave no room below 8 minutes");
     }

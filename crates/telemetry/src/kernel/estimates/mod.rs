@@ -10,12 +10,15 @@
 //!    nothing from before it is mixed in.
 //! 3. A step that lost a span is no sample. It is counted, and its lanes' time
 //!    is part of the whole that the samples stand for.
+//! 4. An error holds whatever was lost, or there is none: of a lane whose spans
+//!    are all there, the errors know how much time the lost and the left out
+//!    can have had.
 
 mod statistics;
 
 pub use statistics::{ENOUGH_STEPS, Estimate, StandardError};
 
-use super::LANES;
+use super::MAX_LANES;
 use super::instruments::PLACES;
 use super::timeline::{Figures, NO_ROW};
 use crate::sampling::Sampling;
@@ -25,10 +28,31 @@ use serde::{Deserialize, Serialize};
 const ROWS: usize = if cfg!(metrale_loom) { 2 } else { 512 };
 
 /// What a lane took in the window, and how much of it kernels covered.
+///
+/// ```
+/// use metrale_telemetry::Telemetry;
+/// use metrale_telemetry::kernel::LANE_DECODE;
+///
+/// let lane = Telemetry::new().lane_estimate(LANE_DECODE);
+/// assert_eq!((lane.total_ns, lane.steps), (0, 0));
+/// assert!(lane.covered.is_none(), "no step was sampled yet");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct LaneEstimate {
     /// GPU nanoseconds of the lane's spans, on every step: measured.
     pub total_ns: u64,
+    /// Of these, what nobody took samples of: estimates of kernels are of the
+    /// rest. In a merge it is the time of processes that took none.
+    pub unsampled_ns: u64,
+    /// Spans of the lane that have no time: the total misses theirs, and nobody
+    /// knows how much. While there are any, no estimate here has an error.
+    pub lost_spans: u64,
+    /// Sampled steps that lost a span of the lane or of its kernels: no samples.
+    pub lost_steps: u64,
+    /// Timed launches that are in no kernel's estimate.
+    pub left_out: u64,
     /// Steps that had the lane.
     pub steps: u64,
     /// Armed ones among them that lost no span.
@@ -37,12 +61,22 @@ pub struct LaneEstimate {
     pub armed_ns: u64,
     /// Time in which a launch of the lane ran: its share is the lane's
     /// coverage. `None` before a sampled step of the lane could be laid out in
-    /// time, and under [`Sampling::Spread`].
+    /// time, under [`Sampling::Spread`], and where a part of a merge has none.
     pub covered: Option<Estimate>,
 }
 
 /// A kernel's estimate in one lane.
+///
+/// ```
+/// use metrale_telemetry::Telemetry;
+/// use metrale_telemetry::kernel::{KernelEstimate, LANES};
+///
+/// for KernelEstimate { func, lane, estimate, .. } in Telemetry::new().kernel_estimates() {
+///     println!("{func:#x} in {}: {} ns", LANES[lane], estimate.total_ns);
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct KernelEstimate {
     /// The row, as [`KernelTime::func`](super::KernelTime).
     pub func: u64,
@@ -106,10 +140,46 @@ struct Lane {
     total_ns: u64,
     steps: u64,
     sampled: LaneSums,
+    /// Launches were timed on some step, all of them or one in N.
+    is_sampled: bool,
     /// Steps that were laid out in time.
     placed: LaneSums,
     covered: KernelSums,
+    /// Sampled steps that lost a span, and the lane's time on them.
     incomplete: u64,
+    incomplete_ns: u64,
+    /// Timed launches that are in no row's sums, and their time.
+    left_out: u64,
+    left_out_ns: u64,
+    /// Spans that had no time before the window began, and now.
+    lost_before: u64,
+    lost: u64,
+}
+
+impl Lane {
+    const NONE: Self = Self {
+        total_ns: 0,
+        steps: 0,
+        sampled: LaneSums::NONE,
+        is_sampled: false,
+        placed: LaneSums::NONE,
+        covered: KernelSums::NONE,
+        incomplete: 0,
+        incomplete_ns: 0,
+        left_out: 0,
+        left_out_ns: 0,
+        lost_before: 0,
+        lost: 0,
+    };
+
+    fn leave_out(&mut self, launches: u64, ns: u64) {
+        self.left_out += launches;
+        self.left_out_ns = self.left_out_ns.saturating_add(ns);
+    }
+
+    fn lost_spans(&self) -> u64 {
+        self.lost.saturating_sub(self.lost_before)
+    }
 }
 
 /// A lane's part of a step.
@@ -132,7 +202,8 @@ pub(super) struct RowOfStep {
 /// What is known of a step when it is folded.
 pub(super) struct StepSums<'a> {
     pub(super) number: u64,
-    pub(super) lanes: &'a [LaneOfStep; LANES.len()],
+    /// One of each lane that there is.
+    pub(super) lanes: &'a [LaneOfStep],
     /// At most one of each row and lane.
     pub(super) rows: &'a [RowOfStep],
     pub(super) figures: Option<&'a Figures>,
@@ -146,9 +217,9 @@ pub(super) struct StepSums<'a> {
 pub(super) struct Estimates {
     /// The first step of the window.
     window: u64,
-    lanes: [Lane; LANES.len()],
+    lanes: [Lane; MAX_LANES],
     /// Row of a place in each lane, plus 1; 0: none yet.
-    index: [[u16; LANES.len()]; PLACES],
+    index: [[u16; MAX_LANES]; PLACES],
     rows: [KernelSums; ROWS],
     used: u16,
     unpaired: u64,
@@ -157,18 +228,10 @@ pub(super) struct Estimates {
 
 impl Estimates {
     pub(super) const fn new() -> Self {
-        let lane = Lane {
-            total_ns: 0,
-            steps: 0,
-            sampled: LaneSums::NONE,
-            placed: LaneSums::NONE,
-            covered: KernelSums::NONE,
-            incomplete: 0,
-        };
         Self {
             window: 0,
-            lanes: [lane; LANES.len()],
-            index: [[0; LANES.len()]; PLACES],
+            lanes: [Lane::NONE; MAX_LANES],
+            index: [[0; MAX_LANES]; PLACES],
             rows: [KernelSums::NONE; ROWS],
             used: 0,
             unpaired: 0,
@@ -176,8 +239,9 @@ impl Estimates {
         }
     }
 
-    /// Begins a window at step `step`; rows keep their kernels.
-    pub(super) fn restart(&mut self, step: u64) {
+    /// Begins a window at step `step`, before which each lane lost so many spans;
+    /// rows keep their kernels.
+    pub(super) fn restart(&mut self, step: u64, lane_lost: [u64; MAX_LANES]) {
         let (unpaired, rowless) = (self.unpaired, self.rowless);
         *self = Self {
             index: self.index,
@@ -187,6 +251,16 @@ impl Estimates {
             rowless,
             ..Self::new()
         };
+        for (lane, lost) in self.lanes.iter_mut().zip(lane_lost) {
+            lane.lost_before = lost;
+        }
+    }
+
+    /// Takes in how many spans each lane lost so far.
+    pub(super) fn set_lane_lost(&mut self, lane_lost: [u64; MAX_LANES]) {
+        for (lane, lost) in self.lanes.iter_mut().zip(lane_lost) {
+            lane.lost = lost;
+        }
     }
 
     pub(super) fn window(&self) -> u64 {
@@ -198,6 +272,13 @@ impl Estimates {
         if let Some(lane) = self.lanes.get_mut(lane) {
             lane.steps += steps;
             lane.total_ns = lane.total_ns.saturating_add(ns);
+        }
+    }
+
+    /// Notes launches that were timed and are of no step that is added.
+    pub(super) fn leave_out(&mut self, lane: usize, launches: u64, ns: u64) {
+        if let Some(lane) = self.lanes.get_mut(lane) {
+            lane.leave_out(launches, ns);
         }
     }
 
@@ -214,8 +295,10 @@ impl Estimates {
             sums.total_ns = sums.total_ns.saturating_add(part.ns);
             if step.is_lost {
                 sums.incomplete += 1;
+                sums.incomplete_ns = sums.incomplete_ns.saturating_add(part.ns);
                 continue;
             }
+            sums.is_sampled |= part.ns > 0;
             if step.is_armed {
                 sums.sampled.add(part.ns);
             }
@@ -239,13 +322,14 @@ impl Estimates {
     }
 
     fn add_row(&mut self, row: &RowOfStep, part: &LaneOfStep) {
-        if part.spans == 0 {
-            return;
+        if part.spans > 0 {
+            if let Some(sums) = self.row_for(row) {
+                sums.add(row.ns, part.ns);
+                return;
+            }
+            self.rowless += u64::from(row.launches);
         }
-        match self.row_for(row) {
-            Some(sums) => sums.add(row.ns, part.ns),
-            None => self.rowless += u64::from(row.launches),
-        }
+        self.leave_out(usize::from(row.lane), u64::from(row.launches), row.ns);
     }
 
     /// The sums of a row in a lane, which it gets now if it has none yet and
@@ -270,6 +354,10 @@ impl Estimates {
         };
         LaneEstimate {
             total_ns: lane.total_ns,
+            unsampled_ns: if lane.is_sampled { 0 } else { lane.total_ns },
+            lost_spans: lane.lost_spans(),
+            lost_steps: lane.incomplete,
+            left_out: lane.left_out,
             steps: lane.steps,
             armed_steps: lane.sampled.steps,
             armed_ns: lane.sampled.ns,
@@ -308,7 +396,7 @@ impl Estimates {
                 })
             })
         };
-        (0..LANES.len()).flat_map(of_lane).collect()
+        (0..MAX_LANES).flat_map(of_lane).collect()
     }
 
     /// Steps with rows of a lane that had no span, and launches without a row.

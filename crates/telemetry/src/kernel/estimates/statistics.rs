@@ -7,6 +7,11 @@
 //! x - share * y over armed steps, for the kernel's time x and the lane's y. So
 //! a kernel that grows with its lane is known well from few steps.
 //!
+//! Chance is not all. A step that lost a span may have had any share of its
+//! lane's time, and a launch that was left out may be of any row: what that can
+//! come to goes into the error, by its square. So two errors still hold the
+//! truth, and one of 0 says that nothing was lost.
+//!
 //! Under `Spread` each timed launch stands for N. The spread of the sampled
 //! time over all steps then holds what chance did, and what the load did too:
 //! the error is rather too large.
@@ -19,26 +24,87 @@ use serde::{Deserialize, Serialize};
 pub const ENOUGH_STEPS: u64 = 30;
 
 /// A total that was measured on some steps only.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+///
+/// ```
+/// # fn read(snapshot: &metrale_telemetry::Snapshot) {
+/// for kernel in &snapshot.kernels {
+///     for lane in &kernel.lanes {
+///         let percent = 100.0 * lane.estimate.share;
+///         match lane.estimate.error {
+///             Some(error) => println!("{percent:.1} % ± {:.1}", 100.0 * error.share),
+///             None => println!("{percent:.1} %, and nobody knows how exact"),
+///         }
+///     }
+/// }
+/// # }
+/// # read(&metrale_telemetry::Telemetry::new().snapshot());
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct Estimate {
     /// Sampled steps in which it was seen.
     pub steps: u64,
     /// GPU nanoseconds on all steps, timed or not.
+    #[serde(with = "finite")]
     pub total_ns: f64,
     /// The total as a share of the lane's GPU time. Overlap can bring it over 1.
+    #[serde(with = "finite")]
     pub share: f64,
-    /// How far off chance may have brought the two; `None`: too few steps to
-    /// say ([`ENOUGH_STEPS`]).
+    /// How far off the two may be; `None`: that is not known. Too few steps
+    /// ([`ENOUGH_STEPS`]), spans of the lane without a time, or a merge with a
+    /// process that has no error.
     pub error: Option<StandardError>,
 }
 
 /// One standard error: the truth is within two of them 19 times in 20.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+///
+/// ```
+/// use metrale_telemetry::kernel::{Estimate, StandardError};
+///
+/// let mut error = StandardError::default();
+/// (error.total_ns, error.share) = (2e6, 0.02);
+/// let mut gemm = Estimate::default();
+/// (gemm.steps, gemm.total_ns, gemm.share, gemm.error) = (64, 3e7, 0.3, Some(error));
+/// let [least, most] = [-2.0, 2.0].map(|errors| gemm.share + errors * error.share);
+/// assert!((least - 0.26).abs() < 1e-9 && (most - 0.34).abs() < 1e-9);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct StandardError {
     /// Of the total, nanoseconds.
+    #[serde(with = "finite")]
     pub total_ns: f64,
     /// Of the share.
+    #[serde(with = "finite")]
     pub share: f64,
+}
+
+/// Floats that JSON can hold: it has no other, and would say null.
+mod finite {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
+    use std::fmt::Display;
+
+    fn refuse(value: f64) -> impl Display {
+        format!("an estimate of {value}: a snapshot holds finite numbers only")
+    }
+
+    pub(super) fn serialize<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+        if value.is_finite() {
+            value.serialize(to)
+        } else {
+            Err(ser::Error::custom(refuse(*value)))
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        let value = f64::deserialize(from)?;
+        if value.is_finite() {
+            Ok(value)
+        } else {
+            Err(de::Error::custom(refuse(value)))
+        }
+    }
 }
 
 /// Of a kernel in a lane, from sampled steps, over which `sampled` sums the
@@ -55,8 +121,12 @@ pub(super) fn of_armed(kernel: &KernelSums, sampled: &LaneSums, lane: &Lane) -> 
     );
     // Of steps that were all timed nothing is left to chance.
     let untimed = 1.0 - sampled.steps as f64 / lane.steps.max(sampled.steps) as f64;
-    let error = (deviation(squares, sampled.steps) * untimed.sqrt()) / sampled_ns;
-    Some(Estimate::new(kernel.steps, share, Some(error), total_ns))
+    let chance = deviation(squares, sampled.steps) * untimed.sqrt() / sampled_ns;
+    let lost_ns = lane.incomplete_ns as f64;
+    let lost = lost_ns / (sampled_ns + lost_ns) * share.max(1.0 - share);
+    let left_out = lane.left_out_ns as f64 / sampled_ns;
+    let error = (lane.lost_spans() == 0).then_some(chance.hypot(lost + left_out));
+    Some(Estimate::new(kernel.steps, share, error, total_ns))
 }
 
 /// Of a kernel in a lane, where one launch in `every` was timed. `None` before
@@ -73,7 +143,8 @@ pub(super) fn of_spread(kernel: &KernelSums, lane: &Lane, every: u64) -> Option<
     let error = every * deviation(squares, lane.steps) * untimed.sqrt() / total_ns;
     let share = every * sum / total_ns;
     // A launch that was lost is missing N times over, and no spread tells that.
-    let error = (lane.incomplete == 0).then_some(error);
+    let lost = lane.incomplete + lane.left_out + lane.lost_spans();
+    let error = (lost == 0).then_some(error);
     Some(Estimate::new(kernel.steps, share, error, total_ns))
 }
 
@@ -114,9 +185,7 @@ mod tests {
                 ns: times.iter().sum::<f64>() as u64,
                 squares: times.iter().map(|y| y * y).sum(),
             },
-            placed: LaneSums::NONE,
-            covered: KernelSums::NONE,
-            incomplete: 0,
+            ..Lane::NONE
         }
     }
 
@@ -186,15 +255,23 @@ mod tests {
     #[test]
     fn under_spread_a_lost_launch_leaves_no_error_to_claim() {
         let x = [10.0; 40];
-        let mut lane = lane(&[], 40);
+        let lane = lane(&[], 40);
         assert!(
             of_spread(&kernel(&x, &x), &lane, 8)
                 .unwrap()
                 .error
                 .is_some()
         );
-        lane.incomplete = 1;
-        assert_eq!(of_spread(&kernel(&x, &x), &lane, 8).unwrap().error, None);
+        let lose: [fn(&mut Lane); 3] = [
+            |lane| lane.incomplete = 1,
+            |lane| lane.left_out = 1,
+            |lane| lane.lost = 1,
+        ];
+        for lose in lose {
+            let mut lane = lane;
+            lose(&mut lane);
+            assert_eq!(of_spread(&kernel(&x, &x), &lane, 8).unwrap().error, None);
+        }
     }
 
     #[test]

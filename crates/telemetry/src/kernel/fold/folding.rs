@@ -8,7 +8,7 @@ use crate::kernel::landing::Landing;
 use crate::kernel::ops::EventOps;
 use crate::kernel::pass::Finds;
 use crate::kernel::ring::SpanRing;
-use crate::kernel::span::{Harvested, Landed, SpanKey, SpanTag, StepId};
+use crate::kernel::span::{Harvested, Landed, Lost, SpanKey, StepId};
 use crate::kernel::steps::{Standing, StepTable};
 use crate::kernel::timeline::{Interval, NO_ROW};
 use crate::sync::relaxed::{lock, try_lock};
@@ -33,8 +33,11 @@ impl Fold {
         if std::mem::replace(&mut self.window, window) != window {
             for sums in &mut self.unfollowed {
                 (sums.steps, sums.ns) = (0, 0);
+                (sums.launches, sums.launches_ns) = (0, 0);
             }
         }
+        self.lanes = into.lanes();
+        into.take_log_memory();
         Folding {
             fold: self,
             table,
@@ -69,11 +72,10 @@ impl Folding<'_> {
                 SpanKey::Kernel(func) => self.launch(func, landed),
                 SpanKey::Lane(lane) => self.lane(lane, landed),
             },
-            Harvested::Failed(tag) => {
+            Harvested::Failed(lost) | Harvested::Reclaimed(lost) => {
                 self.landing.count(&span, |_| ());
-                self.lost(tag);
+                self.lost(lost);
             }
-            Harvested::Reclaimed(tag) => self.lost(tag),
         }
     }
 
@@ -98,13 +100,20 @@ impl Folding<'_> {
     #[inline(never)]
     fn lane(&mut self, lane: usize, span: Landed) {
         self.into.count_lane(lane, &span);
+        // One of a lane that has no name is nobody's time.
+        let is_named = lane < self.fold.lanes;
         let tag = span.tag();
+        let number = self.number_of(tag.step);
         let fold = &mut *self.fold;
+        if let Some(number) = number {
+            let lane = is_named.then_some(lane);
+            fold.records.landed(number, lane, span.ns, span.gap_ns);
+        }
         if let StepId::Track(track) = tag.step
             && let Some(entry) = fold.count(self.table, track)
         {
-            // One of a lane that has no name is nobody's time.
-            if let Some(sums) = fold.of_lanes[entry].get_mut(lane) {
+            if is_named {
+                let sums = &mut fold.of_lanes[entry][lane];
                 sums.spans += 1;
                 sums.ns = sums.ns.saturating_add(span.ns);
                 let own = Interval {
@@ -119,9 +128,10 @@ impl Folding<'_> {
             }
             return;
         }
-        let Some(sums) = fold.unfollowed.get_mut(lane) else {
+        if !is_named {
             return;
-        };
+        }
+        let sums = &mut fold.unfollowed[lane];
         if tag.armed {
             sums.armed_steps += 1;
             sums.armed_ns = sums.armed_ns.saturating_add(span.ns);
@@ -135,8 +145,22 @@ impl Folding<'_> {
         }
     }
 
+    /// The number of a span's step, if that is known or followed.
+    fn number_of(&self, step: StepId) -> Option<u64> {
+        match step {
+            StepId::Unknown => None,
+            StepId::Number(number) => Some(number),
+            StepId::Track(track) => self.table.number(track),
+        }
+    }
+
     #[cold]
-    fn lost(&mut self, tag: SpanTag) {
+    fn lost(&mut self, Lost { key, tag }: Lost) {
+        if matches!(key, SpanKey::Lane(_))
+            && let Some(number) = self.number_of(tag.step)
+        {
+            self.fold.records.lost(number);
+        }
         if let StepId::Track(track) = tag.step
             && let Some(entry) = self.fold.count(self.table, track)
         {
@@ -155,7 +179,11 @@ impl Folding<'_> {
         } = self;
         landing.finish(|launches| fold.add_row(&launches));
         // Once, when a recorder ends: a reader's copy is waited for.
-        fold.each_step(table, 0, &mut lock(&into.folded), |_, _| true, None);
+        let (mut folded, mut log) = (lock(&into.folded), lock(&into.log));
+        let all = |_: &Standing, _| true;
+        fold.each_step(table, 0, &mut folded, None, all, None);
+        let open = &into.open_steps;
+        fold.records.record(open, &mut folded, &mut log, true);
     }
 
     /// Counts what was landed, and folds the steps that are complete. `newest`
@@ -177,6 +205,12 @@ impl Folding<'_> {
             standing.closed && over >= standing.spans
                 || newest.wrapping_sub(standing.track) as i32 >= GIVEN_UP as i32
         };
-        fold.each_step(table, newest, &mut folded, is_over, floor_ns);
+        let mut log = try_lock(&into.log);
+        let kept = log.as_deref_mut().map(|log| &mut log.timelines);
+        fold.each_step(table, newest, &mut folded, kept, is_over, floor_ns);
+        if let Some(log) = &mut log {
+            let open = &into.open_steps;
+            fold.records.record(open, &mut folded, log, false);
+        }
     }
 }

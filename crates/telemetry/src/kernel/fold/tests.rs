@@ -2,17 +2,19 @@
 //! When a step is folded, and as what.
 
 mod programs;
+mod records;
 mod rig;
 mod room;
 
 use super::StepTable;
 use crate::kernel::steps::FOLLOWED_STEPS;
 use crate::kernel::{
-    Estimate, KernelEstimate, LANE_DECODE, LANE_PREFILL, Place, SpanKey, SpanPoll, StepLosses,
+    Estimate, KernelEstimate, LANE_DECODE, LANE_PREFILL, MAX_LANES, Place, SpanKey, SpanPoll,
+    StepLosses,
 };
 use crate::sampling::Sampling;
 use crate::sync::relaxed::lock;
-use rig::{Rig, lane, launch};
+use rig::{LANES, Rig, lane, launch};
 
 const LATER: u32 = FOLLOWED_STEPS as u32;
 
@@ -289,14 +291,16 @@ fn what_waits_when_a_recorder_ends_is_given_up() {
 
 #[test]
 fn a_lane_that_nobody_named_is_no_part_of_its_step() {
-    let mut rig = Rig::new(16);
-    rig.span(0, lane(3, 0, 100));
-    rig.span(0, launch(7, 3, 20, 30));
-    rig.table.close(0);
-    rig.pass();
-    assert_eq!(losses(&rig), StepLosses::default());
-    assert_eq!(rig.folded().device(), None);
-    assert_eq!(rig.into.kernels()[0].total_ns, 30);
+    for unnamed in [LANES, MAX_LANES - 1, MAX_LANES, usize::MAX] {
+        let mut rig = Rig::new(16);
+        rig.span(0, lane(unnamed, 0, 100));
+        rig.span(0, launch(7, unnamed, 20, 30));
+        rig.table.close(0);
+        rig.pass();
+        assert_eq!(losses(&rig), StepLosses::default());
+        assert_eq!(rig.folded().device(), None);
+        assert_eq!(rig.into.kernels()[0].total_ns, 30);
+    }
 }
 
 #[test]

@@ -114,8 +114,10 @@ fn where_another_pass_has_the_batch_launches_are_counted_one_by_one() {
 fn a_failed_span_is_counted_and_one_taken_back_is_not() {
     let into = Box::new(KernelInstruments::new());
     let mut landing = into.landing();
-    landing.count(&Harvested::Reclaimed(SpanTag::default()), |_| ());
+    let lost = Packed::new(SpanKey::Lane(1), SpanTag::default()).lost();
+    landing.count(&Harvested::Reclaimed(lost), |_| ());
     assert_eq!(into.span_failures.get(), 0);
-    landing.count(&Harvested::Failed(SpanTag::default()), |_| ());
+    landing.count(&Harvested::Failed(lost), |_| ());
     assert_eq!(into.span_failures.get(), 1);
+    assert_eq!(into.lost_of(lost.key), 2, "neither has a time");
 }

@@ -2,9 +2,10 @@
 //! What a pass adds up is what its spans would have made one by one.
 
 use crate::kernel::{
-    Edge, EventOps, Fold, KERNEL_TABLE_SLOTS, KernelInstruments, LANES, Place, SpanKey, SpanPoll,
-    SpanRing, SpanTag, StepId, StepTable,
+    Edge, EventOps, KERNEL_TABLE_SLOTS, KernelInstruments, LANES, Place, SpanKey, SpanPoll,
+    SpanRing, SpanTag, StepId,
 };
+use crate::runtime::{Fold, StepTable};
 use crate::sampling::Sampling;
 use proptest::prelude::*;
 

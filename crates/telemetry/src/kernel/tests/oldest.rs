@@ -161,6 +161,6 @@ fn a_poll_that_hangs_shows_before_its_pass_has_ended() {
     *ops.answer.lock().unwrap() = Some(SpanPoll::Failed);
     let mut over = Vec::new();
     ring.harvest_with(|span| over.push(span));
-    assert_eq!(over, [Harvested::Failed(SpanTag::default())]);
+    assert!(matches!(over[..], [Harvested::Failed(_)]), "{over:?}");
     assert_eq!(ring.oldest(clock()), OldestSpans::default());
 }

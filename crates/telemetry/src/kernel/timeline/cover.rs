@@ -3,7 +3,7 @@
 
 use super::settle::{NO_GAP, Settled, length};
 use super::{Before, Figures, LaneFigures};
-use crate::kernel::LANES;
+use crate::kernel::MAX_LANES;
 
 /// A part of a lane's time.
 #[derive(Clone, Copy)]
@@ -21,16 +21,18 @@ const NO_PART: Part = Part {
     before_ns: 0,
 };
 
-/// Covers lanes with launches, in the order of their starts. `has_lanes`: a bit
-/// for each lane that has a span or a launch.
+/// Covers lanes, and last the device, with launches, in the order of their
+/// starts. `has_lanes`: a bit for each lane that has a span or a launch.
 #[inline]
 pub(super) fn cover(
-    covers: &mut [Cover<'_>; LANES.len() + 1],
+    covers: &mut [Cover<'_>],
     has_lanes: u32,
     launches: impl Iterator<Item = Settled>,
     each: &mut impl FnMut(Before),
 ) -> Figures {
-    let [of_lanes @ .., device] = covers;
+    let Some((device, of_lanes)) = covers.split_last_mut() else {
+        return Figures::default();
+    };
     let mut tell = |launch: &Settled, waited_ns| {
         each(Before {
             row: launch.row,
@@ -48,10 +50,10 @@ pub(super) fn cover(
             let waited_ns = lane.take(&launch);
             tell(&launch, waited_ns);
         }
-        let lanes = of_lanes.each_ref().map(Cover::figures);
+        let device = lane.figures();
         return Figures {
-            device: lanes[only],
-            lanes,
+            lanes: of_all(of_lanes),
+            device,
         };
     }
     for launch in launches {
@@ -61,9 +63,17 @@ pub(super) fn cover(
         tell(&launch, waited_ns);
     }
     Figures {
-        lanes: of_lanes.each_ref().map(Cover::figures),
+        lanes: of_all(of_lanes),
         device: device.figures(),
     }
+}
+
+fn of_all(lanes: &[Cover<'_>]) -> [LaneFigures; MAX_LANES] {
+    let mut figures = [LaneFigures::NONE; MAX_LANES];
+    for (figures, lane) in figures.iter_mut().zip(lanes) {
+        *figures = lane.figures();
+    }
+    figures
 }
 
 /// Adds the union of spans, which are in the order of their starts, as parts.

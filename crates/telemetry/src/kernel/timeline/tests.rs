@@ -7,7 +7,6 @@ mod settle;
 mod walk;
 
 use super::{Before, Figures, LaneFigures, NO_LANE, Scratch};
-use crate::kernel::LANES;
 use proptest::prelude::*;
 
 /// A span of a lane, or a launch.
@@ -34,15 +33,18 @@ impl Interval {
     }
 }
 
+/// Lanes that have names; a launch of the next index is in none.
+const LANES: usize = 5;
+
 fn figures(spans: &[Interval]) -> (Figures, Vec<Before>) {
     let mut scratch = Scratch::default();
     // What a step before left is forgotten.
     let (before, mut told) = (lane(0, 1, -50, 1_000).placed(), Vec::new());
-    scratch.figures(&mut [before], &mut [before], |_| ());
+    scratch.figures(LANES, &mut [before], &mut [before], |_| ());
     let (lanes, launches): (Vec<_>, Vec<_>) = spans.iter().partition(|span| span.is_lane);
     let placed = |spans: Vec<Interval>| spans.iter().map(Interval::placed).collect();
     let (mut lanes, mut launches): (Vec<_>, Vec<_>) = (placed(lanes), placed(launches));
-    let figures = scratch.figures(&mut lanes, &mut launches, |launch| told.push(launch));
+    let figures = scratch.figures(LANES, &mut lanes, &mut launches, |launch| told.push(launch));
     (figures, told)
 }
 
@@ -68,12 +70,12 @@ fn launch(lane: u8, stream: u64, start_ns: i64, ns: u64) -> Interval {
 /// Spans of a step, whose places are less than `size` apart.
 fn step(size: i64) -> impl Strategy<Value = Vec<Interval>> {
     let ns = prop_oneof![1 => Just(0u64), 9 => 0..size as u64 / 2];
-    let part = (-size / 4..size, ns, 0..3u64, 0..=NO_LANE, 0..4u16);
+    let part = (-size / 4..size, ns, 0..3u64, 0..=LANES as u8, 0..4u16);
     let lanes = prop::collection::vec(part.clone(), 0..4);
     let launches = prop::collection::vec(part, 0..12);
     (lanes, launches).prop_map(|(lanes, launches)| {
         let lanes = lanes.into_iter().map(|(start_ns, ns, stream, lane, _)| {
-            self::lane(lane.min(NO_LANE - 1), stream, start_ns, ns)
+            self::lane(lane.min(LANES as u8 - 1), stream, start_ns, ns)
         });
         let launches = launches
             .into_iter()
@@ -91,7 +93,7 @@ fn of(figures: &Figures, lane: Option<u8>) -> LaneFigures {
 }
 
 fn lanes_and_device() -> impl Iterator<Item = Option<u8>> {
-    (0..LANES.len() as u8).map(Some).chain([None])
+    (0..LANES as u8).map(Some).chain([None])
 }
 
 /// Whether a span, or launch, counts in the figures of one lane, or of all.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Random programs of steps against plain sums over their spans.
 
-use super::rig::{Rig, Work};
-use crate::kernel::{LANES, SpanKey, SpanPoll, SpanToken};
+use super::rig::{LANES, Rig, Work};
+use crate::kernel::{LaneRecord, SpanKey, SpanPoll, SpanToken};
 use crate::sampling::Sampling;
 use crate::sync::relaxed::lock;
 use proptest::prelude::*;
@@ -50,7 +50,7 @@ fn call() -> impl Strategy<Value = Call> {
     let rarely = || prop::bool::weighted(0.1);
     prop_oneof![
         6 => Just(Call::NewStep),
-        24 => (back(), kernel, 0..LANES.len(), 0..3u64)
+        24 => (back(), kernel, 0..LANES, 0..3u64)
             .prop_map(|(back, kernel, lane, stream)| Call::Begin { back, kernel, lane, stream }),
         20 => (0..6usize).prop_map(Call::End),
         1 => (0..6usize).prop_map(Call::EndFails),
@@ -69,8 +69,20 @@ struct Plain {
     closed: bool,
     lost: bool,
     /// Lane spans that landed: how many, and their time.
-    lanes: [(u64, u64); LANES.len()],
+    lanes: [(u64, u64); LANES],
     kernels: BTreeMap<(usize, u64), u64>,
+    record: PlainRecord,
+}
+
+/// What the step's record is to tell.
+#[derive(Clone, Debug, Default)]
+struct PlainRecord {
+    closed: bool,
+    lost: bool,
+    /// A lane began after the close: what is told of the lanes depends on when
+    /// it landed.
+    late: bool,
+    lanes: [(u32, u64); LANES],
 }
 
 struct Span {
@@ -89,20 +101,22 @@ struct Program {
     ended: Vec<Span>,
     late_spans: u64,
     /// Time of lane spans that are in no step.
-    beside: [u64; LANES.len()],
+    beside: [u64; LANES],
     /// Grows by more than a place is rounded by.
     now_ns: i64,
 }
 
 impl Program {
     fn new() -> Self {
+        let rig = Rig::new(512);
+        rig.number();
         Self {
-            rig: Rig::new(512),
+            rig,
             steps: vec![Plain::default()],
             open: Vec::new(),
             ended: Vec::new(),
             late_spans: 0,
-            beside: [0; LANES.len()],
+            beside: [0; LANES],
             now_ns: 0,
         }
     }
@@ -123,7 +137,9 @@ impl Program {
             start_ns: self.now_ns,
             ns: 0,
         };
-        let late = self.steps[step as usize].closed;
+        let plain = &mut self.steps[step as usize];
+        plain.record.late |= plain.record.closed && matches!(key, SpanKey::Lane(_));
+        let late = plain.closed;
         self.late_spans += u64::from(late);
         let token = self.rig.begin(step, work).expect("a free slot");
         self.open.push(Span {
@@ -142,7 +158,17 @@ impl Program {
     }
 
     fn lose(&mut self, span: &Span) {
+        let is_lane = matches!(span.work.key, SpanKey::Lane(_));
+        self.steps[span.step as usize].record.lost |= is_lane;
         self.steps[span.step as usize].lost |= !span.late;
+    }
+
+    /// A span came to nothing before its end was recorded.
+    fn leave(&self, span: &Span, lost: bool) {
+        if matches!(span.work.key, SpanKey::Lane(_)) {
+            let open = &self.rig.into.open_steps;
+            open.leave(u64::from(span.step), lost);
+        }
     }
 
     fn answer(&mut self, at: usize, fails: bool) {
@@ -155,6 +181,10 @@ impl Program {
         let ns = span.work.ns;
         self.rig.answer(span.token, SpanPoll::Ready(ns));
         let step = &mut self.steps[span.step as usize];
+        if let SpanKey::Lane(lane) = span.work.key {
+            let (spans, sum) = &mut step.record.lanes[lane];
+            (*spans, *sum) = (*spans + 1, *sum + ns);
+        }
         match span.work.key {
             SpanKey::Lane(lane) if span.late => self.beside[lane] += ns,
             SpanKey::Lane(lane) => {
@@ -194,6 +224,7 @@ impl Program {
             Call::NewStep if self.steps.len() < 60 => {
                 self.steps.push(Plain::default());
                 self.rig.newest += 1;
+                self.rig.number();
             }
             Call::NewStep => {}
             Call::Begin {
@@ -216,6 +247,7 @@ impl Program {
                     self.rig.fails(true);
                     self.rig.ring.end_span(span.token, 1).unwrap_err();
                     self.rig.fails(false);
+                    self.leave(&span, true);
                     if !span.late {
                         self.rig.table.lose(span.step);
                     }
@@ -226,6 +258,7 @@ impl Program {
                 if let Some(at) = pick(at, self.open.len()) {
                     let span = self.open.remove(at);
                     self.rig.ring.cancel(span.token).unwrap();
+                    self.leave(&span, false);
                     if !span.late {
                         self.rig.table.withdraw(span.step);
                     }
@@ -258,6 +291,8 @@ impl Program {
             Call::Close { back } => {
                 let step = self.step(back);
                 self.rig.table.close(step);
+                self.rig.into.open_steps.close(u64::from(step), None);
+                self.steps[step as usize].record.closed = true;
                 // A step without spans is not followed, so cannot be closed yet.
                 self.steps[step as usize].closed |= self.rig.table.follows(step);
             }
@@ -276,8 +311,28 @@ impl Program {
         }
         for step in 0..=self.rig.newest {
             self.rig.table.close(step);
+            self.rig.into.open_steps.close(u64::from(step), None);
         }
         self.rig.pass();
+    }
+
+    /// Each step left one record, with what its lanes took.
+    fn check_records(&self) -> Result<(), TestCaseError> {
+        let mut records = self.rig.into.recent_steps(true).steps;
+        records.sort_unstable_by_key(|record| record.number);
+        prop_assert_eq!(records.len(), self.steps.len());
+        for (at, (record, plain)) in records.iter().zip(&self.steps).enumerate() {
+            prop_assert_eq!(record.number, at as u64);
+            prop_assert_eq!(record.shape.map(|shape| shape.requests), Some(at as u32));
+            let plain = &plain.record;
+            if !plain.late {
+                prop_assert_eq!(record.incomplete, plain.lost);
+                let of = |lane: &LaneRecord| (lane.spans, lane.gpu_ns);
+                let lanes: Vec<_> = record.lanes[..LANES].iter().map(of).collect();
+                prop_assert_eq!(&lanes[..], &plain.lanes[..]);
+            }
+        }
+        Ok(())
     }
 
     fn check(&self) -> Result<(), TestCaseError> {
@@ -294,14 +349,14 @@ impl Program {
             of.any(|(lane, _)| step.lanes[*lane].0 == 0)
         });
         prop_assert_eq!(losses.unpaired_steps, unpaired.count() as u64);
-        for lane in 0..LANES.len() {
+        for lane in 0..LANES {
             let ns = |lost| {
                 let of = self.steps.iter().filter(move |step| step.lost == lost);
                 of.map(|step| step.lanes[lane].1).sum::<u64>()
             };
             let expected = (ns(false), ns(true) + self.beside[lane]);
             prop_assert_eq!(self.rig.lane_ns(lane), expected);
-            let total_ns = self.rig.into.lane[lane].snapshot().sum_ns();
+            let total_ns = self.rig.into.lane_times(lane).unwrap().snapshot().sum_ns();
             prop_assert_eq!(expected.0 + expected.1, total_ns);
             let estimate = folded.lane_estimate(lane);
             let steps = complete().filter(|step| step.lanes[lane].0 > 0);
@@ -342,5 +397,6 @@ proptest! {
         calls.iter().for_each(|call| program.make(call));
         program.over();
         program.check()?;
+        program.check_records()?;
     }
 }

@@ -3,10 +3,15 @@
 //! together.
 
 use crate::kernel::{
-    Edge, Entered, EventOps, Fold, FoldedCopy, KernelInstruments, NotBegun, Place, SpanKey,
-    SpanPoll, SpanRing, SpanTag, SpanToken, StepId, StepTable,
+    Edge, EventOps, FoldedCopy, KernelInstruments, NotBegun, Place, SpanKey, SpanPoll, SpanRing,
+    SpanTag, SpanToken, StepId, StepShape,
 };
+use crate::lanes::LaneNames;
+use crate::runtime::{Entered, Fold, StepTable};
 use std::sync::Mutex;
+
+/// Lanes of a rig: the three and two more.
+pub(super) const LANES: usize = 5;
 
 struct Gpu {
     answers: Vec<SpanPoll>,
@@ -55,19 +60,34 @@ impl Rig {
             places: vec![Place::Unknown; slots],
             fails: false,
         };
+        let into = Box::<KernelInstruments>::default();
+        assert!(into.name_lanes(&LaneNames::new(&["draft", "sample"]).unwrap()));
         Self {
             ring: SpanRing::new(Told(Mutex::new(gpu)), slots),
             table: StepTable::new(),
             fold: Fold::default(),
-            into: Box::default(),
+            into,
             newest: 0,
             armed: true,
         }
     }
 
+    /// Numbers the next step, which has its number as track and as shape.
+    pub(super) fn number(&self) -> u64 {
+        let open = &self.into.open_steps;
+        let number = open.number();
+        assert!(open.begin(number, self.armed));
+        open.shape(number, StepShape::new().requests(number as u32));
+        number
+    }
+
     /// Begins a span of the step on `track`, as a recorder does.
     pub(super) fn begin(&self, track: u32, work: Work) -> Result<SpanToken, NotBegun> {
         let number = u64::from(track);
+        let is_lane = matches!(work.key, SpanKey::Lane(_));
+        if is_lane {
+            self.into.open_steps.enter(number);
+        }
         let step = match self.table.enter(track, number, self.armed) {
             Entered::First(taking) => {
                 if self.armed {
@@ -84,6 +104,9 @@ impl Rig {
             step,
         };
         let begun = self.ring.begin_tagged(work.key, tag, work.stream);
+        if begun.is_err() && is_lane {
+            self.into.open_steps.leave(number, true);
+        }
         if begun.is_err() && step == StepId::Track(track) {
             self.table.lose(track);
         }

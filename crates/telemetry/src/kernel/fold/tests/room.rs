@@ -3,7 +3,8 @@
 
 use super::rig::{Rig, lane, launch};
 use crate::kernel::fold::MAX_ROWS;
-use crate::kernel::{KERNEL_TABLE_SLOTS, LANE_DECODE, LANES, MAX_SPANS, MAX_STEP_SPANS};
+use crate::kernel::{KERNEL_TABLE_SLOTS, LANE_DECODE, LANES};
+use crate::runtime::{MAX_SPANS, MAX_STEP_SPANS};
 use crate::sampling::Sampling;
 
 /// A step of so many spans: a lane's, and launches of 1 ns in it.

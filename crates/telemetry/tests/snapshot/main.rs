@@ -3,24 +3,28 @@
 
 #![cfg(not(metrale_loom))]
 
+mod files;
+mod losses;
+mod merges;
+#[path = "../served/mod.rs"]
 mod served;
 
-use metrale_telemetry::kernel::{
-    Incomplete, LANE_ADMIT, LANE_DECODE, Ledger, SpanKey, SpanPoll, StandardError,
-};
+use metrale_telemetry::kernel::{Incomplete, LANE_ADMIT, LANE_DECODE, SpanKey, SpanPoll};
+use metrale_telemetry::runtime::{KernelName, RecorderSource};
 use metrale_telemetry::snapshot::{
-    KernelName, MergeError, OldestSpanSnapshot, RecorderSnapshot, RowKind, SNAPSHOT_VERSION, Source,
+    OldestSpanSnapshot, RecorderSnapshot, RowKind, SNAPSHOT_VERSION,
 };
-use metrale_telemetry::{Floor, Sampling, Snapshot, Step, Telemetry, TelemetryConfig};
+use metrale_telemetry::{Floor, Sampling, Snapshot, Telemetry, TelemetryConfig};
 use served::Served;
 use std::sync::{Arc, Weak};
+use std::time::{Duration, UNIX_EPOCH};
 
 struct Recorder {
     gpu: &'static str,
     landed: u64,
 }
 
-impl Source for Recorder {
+impl RecorderSource for Recorder {
     fn recorder(&self) -> RecorderSnapshot {
         let mut oldest = OldestSpanSnapshot::default();
         oldest.ring = "lanes".to_owned();
@@ -30,12 +34,8 @@ impl Source for Recorder {
         let mut recorder = RecorderSnapshot::default();
         recorder.gpu = self.gpu.to_owned();
         recorder.oldest = vec![oldest];
-        recorder.lane_ledger = Ledger {
-            attempts: self.landed,
-            begun: self.landed,
-            landed: self.landed,
-            ..Ledger::default()
-        };
+        let ledger = &mut recorder.lane_ledger;
+        (ledger.attempts, ledger.begun, ledger.landed) = (self.landed, self.landed, self.landed);
         recorder
     }
 
@@ -53,13 +53,13 @@ impl Source for Recorder {
     }
 }
 
-fn source(gpu: &'static str, landed: u64) -> Arc<dyn Source> {
+fn source(gpu: &'static str, landed: u64) -> Arc<dyn RecorderSource> {
     Arc::new(Recorder { gpu, landed })
 }
 
-fn attach(telemetry: &Telemetry, source: &Arc<dyn Source>) {
-    let weak: Weak<dyn Source> = Arc::downgrade(source);
-    telemetry.attach(weak);
+fn attach(telemetry: &Telemetry, source: &Arc<dyn RecorderSource>) {
+    let weak: Weak<dyn RecorderSource> = Arc::downgrade(source);
+    telemetry.attach(weak).expect("the same GPU");
 }
 
 const LANE: (SpanKey, usize, u64) = (SpanKey::Lane(LANE_DECODE), LANE_DECODE, 1);
@@ -198,51 +198,6 @@ fn rows_tell_samples_that_found_their_stream_busy_from_others() {
 }
 
 #[test]
-fn a_step_that_lost_a_span_is_incomplete() {
-    let mut served = Served::new();
-    serve(&mut served, 40, 1);
-    let step = served.telemetry.step_begin();
-    served.span(step, LANE, 0, SpanPoll::Ready(7_000));
-    served.span(step, kernel(1, 1), 0, SpanPoll::Failed);
-    served.close(step);
-    served.harvest();
-    let taken = served.telemetry.snapshot();
-    let lane = &taken.lanes[LANE_DECODE];
-    assert_eq!((lane.incomplete.steps, lane.incomplete.ns), (1, 7_000));
-    assert_eq!(lane.figures.unwrap().time_ns, 400_000);
-    assert_eq!(lane.gpu.sum_ns(), 407_000);
-    assert_eq!(taken.losses.incomplete_steps, 1);
-    // It is no sample, so something is left to chance.
-    let gemm = taken.kernels[0].lanes[0].estimate;
-    assert_eq!(gemm.steps, 40);
-    assert!(lane.estimate.armed_steps == 40 && lane.estimate.steps == 41);
-}
-
-#[test]
-fn a_step_without_places_keeps_its_sums() {
-    let mut served = Served::new();
-    serve(&mut served, 40, 1);
-    // Its anchor's table entry is another's: a track 64 later than an open one.
-    let held = served.telemetry.step_begin();
-    served.span(held, LANE, 0, SpanPoll::Ready(1));
-    let late = Step::armed(1_000, held.track().unwrap() + 64);
-    served.span(late, LANE, 0, SpanPoll::Ready(500));
-    served.span(late, LANE, 0, SpanPoll::Ready(500));
-    served.close(held);
-    served.harvest();
-    let taken = served.telemetry.snapshot();
-    let lane = &taken.lanes[LANE_DECODE];
-    assert_eq!(
-        (lane.incomplete.ns, taken.losses.unplaced_steps),
-        (1_000, 1)
-    );
-    assert_eq!(
-        lane.figures.unwrap().time_ns + lane.incomplete.ns,
-        lane.gpu.sum_ns()
-    );
-}
-
-#[test]
 fn it_survives_json() {
     let telemetry = served(400, 4);
     let recorder = source("GPU-\"1\"\n", 800);
@@ -266,130 +221,79 @@ fn a_closed_recorder_leaves_its_counts_and_names() {
     let recorder = source("GPU-1", 20);
     attach(&telemetry, &recorder);
     assert_eq!(telemetry.snapshot().ledgers().0.landed, 100);
-    assert_eq!(telemetry.snapshot().labels["gpu"], "GPU-1");
+    let labels = telemetry.snapshot().labels;
+    assert_eq!(labels["gpu"], "GPU-1");
+    // A third is of another: it is none, and no label changes.
+    for other in ["GPU-2", "unknown"] {
+        let refused = source(other, 1);
+        let error = telemetry.attach(Arc::downgrade(&refused)).unwrap_err();
+        assert_eq!(
+            (error.ours.as_str(), error.theirs.as_str()),
+            ("GPU-1", other)
+        );
+        assert_eq!(telemetry.admits(other), Err(error));
+    }
+    let after = telemetry.snapshot();
+    assert_eq!((after.labels, after.recorders.len()), (labels, 2));
 }
 
 #[test]
-fn two_processes_merge_to_what_one_would_have_seen() {
-    let (one, other) = (served(400, 4), served(800, 4));
-    let recorders = [source("GPU-1", 1), source("GPU-2", 2)];
-    attach(&one, &recorders[0]);
-    attach(&other, &recorders[1]);
-    let mut merged = one.snapshot();
-    let second = other.snapshot();
-    merged.merge(&second).unwrap();
-    assert_eq!((merged.sources, merged.steps), (2, 1_200));
-    assert_eq!(merged.labels.len(), 0, "they are of two GPUs");
-    assert_eq!(merged.config, second.config);
-    assert_eq!(merged.recorders.len(), 2);
+fn labels_and_start_are_those_of_the_first_recorder_for_good() {
+    let telemetry = Telemetry::new();
+    let before = telemetry.snapshot();
+    assert_eq!((before.labels.len(), before.start_unix_ns), (0, None));
+    let recorders = [source("unknown", 1), source("unknown", 2)];
+    attach(&telemetry, &recorders[0]);
+    let first = telemetry.snapshot();
+    assert_eq!(first.labels["gpu"], "unknown");
+    let began = UNIX_EPOCH + Duration::from_nanos(first.start_unix_ns.unwrap());
+    assert!(began.elapsed().unwrap() < Duration::from_secs(60));
+    attach(&telemetry, &recorders[1]);
+    telemetry.detach(&recorders[0]);
+    let later = telemetry.snapshot();
+    assert_eq!((later.labels, later.recorders.len()), (first.labels, 2));
+    assert_eq!(later.start_unix_ns, first.start_unix_ns);
 
-    // Served by one process, every figure is the same.
-    let whole = served(1_200, 4);
-    attach(&whole, &recorders[0]);
-    let whole = whole.snapshot();
-    assert_eq!(merged.host, whole.host);
-    assert_eq!(merged.lanes[LANE_DECODE].gpu, whole.lanes[LANE_DECODE].gpu);
-    let totals = |taken: &Snapshot| -> Vec<_> {
-        let kernels = taken.kernels.iter();
-        kernels.map(|row| (row.total_ns, row.samples)).collect()
-    };
-    assert_eq!(totals(&merged), totals(&whole));
-    let (ours, theirs) = (
-        merged.lanes[LANE_DECODE].estimate,
-        whole.lanes[LANE_DECODE].estimate,
-    );
-    assert_eq!(
-        (ours.total_ns, ours.steps, ours.armed_steps, ours.armed_ns),
-        (
-            theirs.total_ns,
-            theirs.steps,
-            theirs.armed_steps,
-            theirs.armed_ns
-        )
-    );
-    let covered = (ours.covered.unwrap(), theirs.covered.unwrap());
-    assert_eq!(covered.0.steps, covered.1.steps);
-    assert!((covered.0.total_ns - covered.1.total_ns).abs() < 1.0);
-    let gemm = merged.kernels[0].lanes[0].estimate;
-    assert!((gemm.share - 0.3).abs() < 1e-12);
-    assert_eq!(gemm.steps, 300);
+    // Of merged ones the latest, in either order.
+    let (mut one, mut other) = (telemetry.snapshot(), before);
+    other.start_unix_ns = Some(7);
+    let (ours, theirs) = (one.clone(), other.clone());
+    one.merge(&theirs).unwrap();
+    other.merge(&ours).unwrap();
+    assert_eq!(one.start_unix_ns, first.start_unix_ns);
+    assert_eq!(other.start_unix_ns, first.start_unix_ns);
 }
 
 #[test]
-fn errors_of_separate_processes_add_by_their_squares() {
-    let telemetry = served(400, 4);
-    let mut left = telemetry.snapshot();
-    let mut right = left.clone();
-    let set = |taken: &mut Snapshot, total_ns: f64| {
-        taken.kernels[0].lanes[0].estimate.error = Some(StandardError {
-            total_ns,
-            share: total_ns / 4e6,
-        });
-    };
-    set(&mut left, 30_000.0);
-    set(&mut right, 40_000.0);
-    left.merge(&right).unwrap();
-    let estimate = left.kernels[0].lanes[0].estimate;
-    let error = estimate.error.unwrap();
-    assert_eq!((error.total_ns, error.share), (50_000.0, 50_000.0 / 8e6));
-
-    // Of one that claims none nothing is known together either.
-    right.kernels[0].lanes[0].estimate.error = None;
-    left.merge(&right).unwrap();
-    assert_eq!(left.kernels[0].lanes[0].estimate.error, None);
-}
-
-#[test]
-fn another_version_is_refused_and_changes_nothing() {
+fn an_empty_name_is_no_name_and_an_empty_gpu_no_label() {
+    struct Empty;
+    impl RecorderSource for Empty {
+        fn recorder(&self) -> RecorderSnapshot {
+            RecorderSnapshot::default()
+        }
+        fn name(&self, _: u64) -> Option<KernelName> {
+            Some(KernelName {
+                text: "".into(),
+                kind: RowKind::Kernel,
+            })
+        }
+    }
     let telemetry = served(4, 4);
+    let recorder: Arc<dyn RecorderSource> = Arc::new(Empty);
+    attach(&telemetry, &recorder);
+    telemetry.expose_kernels(9);
+    telemetry.promote_kernels(|_| Some("".into()), str::to_owned);
     let mut taken = telemetry.snapshot();
-    let before = taken.clone();
-    let mut other = taken.clone();
-    other.version += 1;
-    let found = taken.merge(&other);
-    let (ours, theirs) = (SNAPSHOT_VERSION, SNAPSHOT_VERSION + 1);
-    assert_eq!(found, Err(MergeError::Version { ours, theirs }));
-    assert_eq!(taken, before);
-}
-
-/// Written by the release whose snapshots were of version 1.
-const VERSION_1: &str = include_str!("data/snapshot-version-1.json");
-
-#[test]
-fn a_snapshot_of_version_1_is_read_and_what_it_does_not_tell_is_null() {
-    let mut read: Snapshot = serde_json::from_str(VERSION_1).unwrap();
-    assert_eq!(read.version, SNAPSHOT_VERSION);
-    assert_eq!((read.steps, read.armed_steps), (400, 100));
-    let lane = &read.lanes[LANE_DECODE];
-    assert_eq!((lane.gpu.sum_ns(), lane.gap.count()), (4_000_000, 400));
-    assert_eq!((lane.figures, read.device), (None, None));
-    let rows: Vec<_> = (read.kernels.iter())
-        .map(|row| (row.name.as_deref(), row.kind, row.total_ns))
-        .collect();
+    assert_eq!(taken.labels.len(), 0);
+    assert_eq!(taken.kernels.len(), 1);
     assert_eq!(
-        rows,
-        [
-            (Some("gemm"), RowKind::Kernel, 300_000),
-            (Some("gemm"), RowKind::Graph, 300_000),
-            (None, RowKind::Kernel, 100_000),
-        ]
+        (&taken.kernels[0].name, &taken.kernels[0].series),
+        (&None, &None)
     );
-    assert_eq!(read.kernels[0].lanes[0].estimate.total_ns, 1_200_000.0);
-    assert_eq!(read.recorders[0].lane_ledger.landed, 800);
-    assert_eq!(read.recorders[0].oldest, []);
-    // It merges with one of today: figures are of those that tell them.
-    let today = served(40, 4).snapshot();
-    read.merge(&today).unwrap();
-    assert_eq!((read.steps, read.device), (440, today.device));
-}
-
-#[test]
-fn a_later_version_says_so_whatever_else_changed() {
-    let later = r#"{"version":7,"sources":"many","lanes":{"new":"shape"}}"#;
-    let error = serde_json::from_str::<Snapshot>(later).unwrap_err();
-    let told = error.to_string();
-    assert!(
-        told.contains("of version 7: this reader knows versions up to 2"),
-        "{told}"
-    );
+    assert_eq!(taken.kernel_series.len(), 1, "only that of all others");
+    // One that a file tells is none either.
+    let mut other = taken.clone();
+    other.kernels[0].name = Some(String::new());
+    taken.merge(&other).unwrap();
+    assert_eq!((taken.kernels.len(), &taken.kernels[0].name), (1, &None));
 }

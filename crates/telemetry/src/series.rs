@@ -10,25 +10,33 @@
 //!    series are of one moment. A promoter does not wait for it: it comes again.
 //! 5. All is bounded. Memory is taken once, when the first kernel is promoted.
 
-use super::instruments::{KernelInstruments, KernelTime};
-use super::table::KERNEL_TABLE_SLOTS;
+use crate::kernel::{KERNEL_TABLE_SLOTS, KernelInstruments, KernelTime};
 use crate::sync::relaxed::AtomicU64;
 use crate::sync::{Mutex, Ordering, const_fn, lock, try_lock};
-use crate::telemetry::Telemetry;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The most series that there can be, besides that of all others.
-pub const KERNEL_SERIES_MOST: usize = 128;
+pub const MAX_KERNEL_SERIES: usize = 128;
 /// The label of all kernels without a series of their own.
-pub const KERNEL_SERIES_OTHER: &str = "other";
+pub const OTHER_KERNELS: &str = "other";
 
 /// Nanoseconds between two promotions.
 const INTERVAL_NS: u64 = 1_000_000_000;
 
 /// GPU time of the sampled launches under one label.
+///
+/// ```
+/// use metrale_telemetry::Telemetry;
+/// use metrale_telemetry::snapshot::OTHER_KERNELS;
+///
+/// let series = Telemetry::new().snapshot().kernel_series;
+/// assert_eq!(series.last().map(|series| series.label.as_str()), Some(OTHER_KERNELS));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct KernelSeries {
     /// What the kernel is called: never the same in two series.
     pub label: String,
@@ -84,7 +92,7 @@ impl ExposedKernels {
 
     pub(crate) fn set_top(&self, top: usize) {
         self.top
-            .store(top.min(KERNEL_SERIES_MOST) as u64, Ordering::Relaxed);
+            .store(top.min(MAX_KERNEL_SERIES) as u64, Ordering::Relaxed);
     }
 
     /// Gives the kernels with the most time their series, where that is due.
@@ -136,26 +144,6 @@ pub(crate) struct Exposed {
     pub(crate) labels: BTreeMap<Arc<str>, String>,
 }
 
-impl Telemetry {
-    /// From now on the `top` kernels with the most time, at most
-    /// [`KERNEL_SERIES_MOST`], get a series of their own in an export. 0, the
-    /// default: no more do.
-    pub fn expose_kernels(&self, top: usize) {
-        self.exposed.set_top(top);
-    }
-
-    /// Gives kernels their series, at most once a second. For whoever harvests
-    /// and knows the names of rows; `label_of` makes a label from a name.
-    pub fn promote_kernels(
-        &self,
-        name_of: impl Fn(u64) -> Option<Arc<str>>,
-        label_of: impl Fn(&str) -> String,
-    ) {
-        self.exposed
-            .promote(|| self.now_ns(), self.instruments(), name_of, label_of);
-    }
-}
-
 impl List {
     fn promote(
         &mut self,
@@ -170,7 +158,7 @@ impl List {
             rows,
             now,
         } = self;
-        series.reserve_exact(KERNEL_SERIES_MOST - series.len());
+        series.reserve_exact(MAX_KERNEL_SERIES - series.len());
         names.reserve_exact(KERNEL_TABLE_SLOTS - names.len());
         rows.reserve_exact(KERNEL_TABLE_SLOTS - rows.len());
         now.reserve_exact(KERNEL_TABLE_SLOTS);
@@ -178,9 +166,9 @@ impl List {
         instruments.each_kernel(|row| now.push(row));
         now.sort_unstable_by_key(|row| std::cmp::Reverse(row.total_ns));
         // Series met so far: the functions of one name are one of the top.
-        let (mut met, mut count) = ([false; KERNEL_SERIES_MOST], 0);
+        let (mut met, mut count) = ([false; MAX_KERNEL_SERIES], 0);
         for row in now.drain(..) {
-            let known = self.rows.iter().find(|it| it.before.func == row.func);
+            let known = self.rows.iter().find(|known| known.before.func == row.func);
             let series = match known {
                 Some(known) => Some(known.series),
                 None => self.find_or_add(row, count < top, &name_of, &label_of),
@@ -204,7 +192,7 @@ impl List {
         if self.rows.len() == KERNEL_TABLE_SLOTS {
             return None;
         }
-        let name = name_of(row.func)?;
+        let name = name_of(row.func).filter(|name| !name.is_empty())?;
         let known = self.names.iter().find(|(known, _)| *known == name);
         let series = match known {
             Some((_, series)) => *series,
@@ -221,13 +209,16 @@ impl List {
     /// The series for a new name, if there is room for it.
     fn add(&mut self, name: Arc<str>, label_of: impl Fn(&str) -> String) -> Option<usize> {
         let mut label = label_of(&name).replace(char::is_control, "?");
-        if label == KERNEL_SERIES_OTHER {
+        if label.is_empty() {
+            label.push_str(&name.replace(char::is_control, "?"));
+        }
+        if label == OTHER_KERNELS {
             label.push('\'');
         }
         let known = self.series.iter().position(|known| *known == label);
         let series = match known {
             Some(series) => series,
-            None if self.series.len() == KERNEL_SERIES_MOST => return None,
+            None if self.series.len() == MAX_KERNEL_SERIES => return None,
             None => {
                 self.series.push(label);
                 self.series.len() - 1
@@ -240,7 +231,7 @@ impl List {
     fn read(&self, kernels: &[KernelTime]) -> Vec<KernelSeries> {
         let labels = self.series.iter().map(String::as_str);
         let mut out: Vec<KernelSeries> = labels
-            .chain([KERNEL_SERIES_OTHER])
+            .chain([OTHER_KERNELS])
             .map(|label| KernelSeries {
                 label: label.to_owned(),
                 ..KernelSeries::default()
@@ -248,8 +239,9 @@ impl List {
             .collect();
         let other = self.series.len();
         let mut add = |series: usize, total_ns: u64, samples: u64| {
-            out[series].total_ns += total_ns;
-            out[series].samples += samples;
+            let own = &mut out[series];
+            own.total_ns = own.total_ns.saturating_add(total_ns);
+            own.samples = own.samples.saturating_add(samples);
         };
         for kernel in kernels {
             let row = self.rows.iter().find(|row| row.before.func == kernel.func);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which kernels get series, and that no sum falls.
 
-use super::{ExposedKernels, KERNEL_SERIES_MOST, KernelSeries};
+use super::{ExposedKernels, KernelSeries, MAX_KERNEL_SERIES};
 use crate::kernel::{KERNEL_TABLE_SLOTS, KernelInstruments, SpanKey};
 use crate::sync::lock;
 use proptest::prelude::*;
@@ -123,7 +123,7 @@ fn there_are_never_more_series_than_the_most() {
             str::to_owned,
         );
     }
-    assert_eq!(read(&exposed, &instruments).len(), KERNEL_SERIES_MOST + 1);
+    assert_eq!(read(&exposed, &instruments).len(), MAX_KERNEL_SERIES + 1);
 }
 
 proptest! {

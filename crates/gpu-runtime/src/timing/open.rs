@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Steps and lanes that are open: what borrowed guards and owned ones share.
+//!
+//! Who holds one gives it the recorder's part at each call; `None` is a recorder
+//! that measures nothing. Such a step is unmeasured and has no time of its begin,
+//! so that nothing below asks again.
+
+use super::guards::LaunchGuard;
+use super::handles::{KernelRef, StreamRef};
+use super::shared::{LANE, Shared};
+use metrale_telemetry::Step;
+use metrale_telemetry::kernel::SpanToken;
+use std::cell::Cell;
+
+/// A step that is open.
+pub(super) struct OpenStep {
+    pub(super) step: Step,
+    /// Host time of its begin, where it is measured.
+    began_ns: Option<u64>,
+}
+
+impl OpenStep {
+    #[inline]
+    pub(super) fn begin(shared: Option<&Shared>) -> Self {
+        let step = shared.map_or(Step::UNMEASURED, |shared| shared.telemetry.step_begin());
+        Self {
+            step,
+            began_ns: began_ns(shared, step),
+        }
+    }
+
+    #[inline]
+    pub(super) fn end(&self, shared: Option<&Shared>) {
+        let Some(shared) = shared else {
+            return;
+        };
+        shared.end_step(self.step);
+        if let Some(took_ns) = shared.since(self.began_ns) {
+            shared.telemetry.host().step_wall.observe(took_ns);
+        }
+    }
+}
+
+/// A lane that is open.
+pub(super) struct OpenLane<'a> {
+    pub(super) step: Step,
+    pub(super) stream: StreamRef<'a>,
+    lane: usize,
+    token: Option<SpanToken>,
+    /// Host time of its begin, where it is measured.
+    began_ns: Option<u64>,
+    /// Launches are sampled one by one.
+    spread: bool,
+}
+
+/// Launches of a lane so far: counted here, so that each costs no atomic write.
+#[derive(Default)]
+pub(super) struct Launches {
+    kernels: Cell<u64>,
+    graphs: Cell<u64>,
+}
+
+impl Launches {
+    #[inline]
+    pub(super) fn count(&self, shared: &Shared) {
+        let host = shared.telemetry.host();
+        host.launched(self.kernels.get(), self.graphs.get());
+    }
+}
+
+impl<'a> OpenLane<'a> {
+    #[inline]
+    pub(super) fn begin(
+        shared: Option<&Shared>,
+        step: Step,
+        lane: usize,
+        stream: StreamRef<'a>,
+    ) -> Self {
+        let token = shared.and_then(|shared| shared.begin_lane(step, lane, stream));
+        let spreads = |shared: &Shared| step.number().is_some() && shared.telemetry.spreads();
+        Self {
+            // The span's own begin is no part of the lane.
+            began_ns: began_ns(shared, step),
+            spread: shared.is_some_and(spreads),
+            step,
+            stream,
+            lane,
+            token,
+        }
+    }
+
+    /// A launch on `stream`, counted in `launches`.
+    #[inline]
+    pub(super) fn launch<'b>(
+        &self,
+        shared: Option<&'b Shared>,
+        kernel: KernelRef<'_>,
+        stream: StreamRef<'b>,
+        launches: &'b Launches,
+    ) -> LaunchGuard<'b> {
+        let count = if kernel.is_graph() {
+            &launches.graphs
+        } else {
+            &launches.kernels
+        };
+        count.set(count.get() + 1);
+        let sample = |shared: &Shared| shared.telemetry.sample_launch();
+        let is_timed = self.step.is_armed() || (self.spread && shared.is_some_and(sample));
+        let begin = |shared: &'b Shared| {
+            let token = shared.begin_launch(kernel, self.step, self.lane, stream)?;
+            Some((shared, token))
+        };
+        let span = if is_timed {
+            shared.and_then(begin)
+        } else {
+            None
+        };
+        LaunchGuard::new(count, stream, span)
+    }
+
+    /// Ends the lane; whether its launches are to be counted.
+    #[inline]
+    pub(super) fn end(&self, shared: &Shared) -> bool {
+        let took_ns = shared.since(self.began_ns);
+        if let Some(token) = self.token {
+            shared.end(LANE, token, self.stream);
+        }
+        if let Some(took_ns) = took_ns {
+            shared.telemetry.host().lane_took(self.lane, took_ns);
+        }
+        took_ns.is_some()
+    }
+}
+
+/// The host's time now, where the step is measured.
+#[inline]
+fn began_ns(shared: Option<&Shared>, step: Step) -> Option<u64> {
+    let shared = shared.filter(|_| step.number().is_some())?;
+    Some(shared.telemetry.now_ns())
+}

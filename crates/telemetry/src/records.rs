@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a serving thread says of its step, and the records that steps leave.
+
+use crate::kernel::{
+    RecentSteps, ShapeTimes, SlowMinute, StepCursor, StepRecord, StepShape, Timeline,
+};
+use crate::level::Level;
+use crate::step::Step;
+use crate::telemetry::Telemetry;
+
+impl Telemetry {
+    /// States what a step is made of; the last statement before its close
+    /// counts. Two exchanges of one word, no lock. Nothing at level `Off`, and
+    /// for a step that leaves no record.
+    pub fn shape(&self, step: Step, shape: StepShape) {
+        if self.level() == Level::Off {
+            return;
+        }
+        if let Some(number) = step.number() {
+            self.instruments().open_steps.shape(number, shape);
+        }
+    }
+
+    /// A lane's GPU time by how many tokens it worked on in a step: buckets of
+    /// steps that stated a shape. It allocates.
+    #[must_use]
+    pub fn shape_times(&self, lane: usize) -> Vec<ShapeTimes> {
+        self.instruments().copy_folded().shapes(lane)
+    }
+
+    /// The records of the last 1,024 steps, in the order in which they were
+    /// over, and how many were overwritten before any call of this. It
+    /// allocates; serving threads never wait for it.
+    #[must_use]
+    pub fn recent_steps(&self) -> RecentSteps {
+        self.instruments().recent_steps(true)
+    }
+
+    /// The next record for a reader with a place of its own, the oldest one that
+    /// is there if it fell behind; `None`: there is none yet. It allocates
+    /// nothing.
+    #[must_use]
+    pub fn next_record(&self, cursor: &mut StepCursor) -> Option<StepRecord> {
+        self.instruments().next_record(cursor)
+    }
+
+    /// The slowest 32 steps of each of the last ten minutes, the present one
+    /// first, by the telemetry's clock. It allocates.
+    #[must_use]
+    pub fn slowest_steps(&self) -> Vec<SlowMinute> {
+        self.instruments().slowest_steps(self.now_ns())
+    }
+
+    /// The timelines of the last 4 armed steps that were complete, the oldest
+    /// first. It allocates; a pass that comes meanwhile keeps none.
+    #[must_use]
+    pub fn timelines(&self) -> Vec<Timeline> {
+        self.instruments().timelines()
+    }
+}

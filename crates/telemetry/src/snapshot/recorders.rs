@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What recorders add to a snapshot, while they live and after they closed.
+
+use super::{RecorderSnapshot, RowKind};
+use crate::clock::unix_ns;
+use crate::lanes::LaneNamesError;
+use crate::sync::{Mutex, MutexGuard, const_fn, lock};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+/// What only a recorder knows of its telemetry.
+pub trait RecorderSource: Send + Sync {
+    /// Its label, ledgers and health now.
+    fn recorder(&self) -> RecorderSnapshot;
+
+    /// The name of a kernel's row ([`KernelTime::func`](crate::kernel::KernelTime)),
+    /// if it has one here.
+    fn name(&self, func: u64) -> Option<KernelName>;
+}
+
+/// The name of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelName {
+    /// The text, whole.
+    pub text: Arc<str>,
+    /// What it names.
+    pub kind: RowKind,
+}
+
+enum Known {
+    Alive(Weak<dyn RecorderSource>),
+    /// Closed: what it left, so that no counter falls and no name goes.
+    Closed(Box<Last>),
+}
+
+/// What a recorder said as it closed.
+struct Last {
+    recorder: RecorderSnapshot,
+    names: BTreeMap<u64, KernelName>,
+}
+
+/// The recorders that ever measured. The lock is for reading and for making
+/// and closing recorders: no serving thread takes it.
+pub(crate) struct Recorders(Mutex<List>);
+
+struct List {
+    /// Set once, so that no label and no start time of a snapshot changes.
+    first: Option<First>,
+    known: Vec<Known>,
+}
+
+/// What the first recorder settled.
+pub(super) struct First {
+    pub(super) gpu: String,
+    pub(super) start_unix_ns: Option<u64>,
+}
+
+/// A recorder that is not on the GPU of the telemetry's first one. `unknown` is
+/// the same as `unknown` only.
+///
+/// ```
+/// use metrale_telemetry::snapshot::OtherGpuError;
+///
+/// /// What to tell an operator.
+/// fn hint(error: &OtherGpuError) -> String {
+///     format!("{} is measured already: {} needs its own", error.ours, error.theirs)
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "this telemetry measures GPU {ours:?}, and the recorder is on {theirs:?}: give each GPU a `Telemetry` of its own"
+)]
+#[non_exhaustive]
+pub struct OtherGpuError {
+    /// The GPU of the telemetry.
+    pub ours: String,
+    /// The GPU of the recorder.
+    pub theirs: String,
+}
+
+impl Recorders {
+    const_fn! {
+        pub(crate) const fn new() -> Self {
+            Self(Mutex::new(List { first: None, known: Vec::new() }))
+        }
+    }
+
+    pub(crate) fn attach(&self, source: Weak<dyn RecorderSource>) -> Result<(), OtherGpuError> {
+        let Some(gpu) = source.upgrade().map(|source| source.recorder().gpu) else {
+            return Ok(());
+        };
+        let mut list = lock(&self.0);
+        list.admits(&gpu)?;
+        list.first.get_or_insert_with(|| First {
+            gpu,
+            start_unix_ns: unix_ns(),
+        });
+        list.known.push(Known::Alive(source));
+        Ok(())
+    }
+
+    pub(crate) fn admits(&self, gpu: &str) -> Result<(), OtherGpuError> {
+        lock(&self.0).admits(gpu)
+    }
+
+    /// Runs `set` while no recorder was made, and none is taken in meanwhile.
+    pub(crate) fn before_the_first(
+        &self,
+        set: impl FnOnce() -> Result<(), LaneNamesError>,
+    ) -> Result<(), LaneNamesError> {
+        let list = lock(&self.0);
+        if list.first.is_none() {
+            set()
+        } else {
+            Err(LaneNamesError::TooLate)
+        }
+    }
+
+    /// Keeps what `source` says now, with its names of the rows `funcs`.
+    pub(crate) fn detach(
+        &self,
+        source: &Arc<dyn RecorderSource>,
+        funcs: impl Iterator<Item = u64>,
+    ) {
+        let named = funcs.filter_map(|func| Some((func, source.name(func)?)));
+        let last = Last {
+            names: named.collect(),
+            recorder: source.recorder(),
+        };
+        let is_source = |known: &&mut Known| match known {
+            Known::Alive(weak) => std::ptr::addr_eq(weak.as_ptr(), Arc::as_ptr(source)),
+            Known::Closed(_) => false,
+        };
+        if let Some(known) = lock(&self.0).known.iter_mut().find(is_source) {
+            *known = Known::Closed(Box::new(last));
+        }
+    }
+
+    /// All of them at one moment.
+    pub(super) fn read(&self) -> Reading<'_> {
+        Reading(lock(&self.0))
+    }
+}
+
+impl List {
+    fn admits(&self, gpu: &str) -> Result<(), OtherGpuError> {
+        match &self.first {
+            Some(first) if first.gpu != gpu => Err(OtherGpuError {
+                ours: first.gpu.clone(),
+                theirs: gpu.to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Recorders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = lock(&self.0).known.len();
+        f.debug_tuple("Recorders").field(&count).finish()
+    }
+}
+
+/// Keeps recorders from coming and closing while a snapshot is taken.
+pub(super) struct Reading<'a>(MutexGuard<'a, List>);
+
+impl Reading<'_> {
+    pub(super) fn first(&self) -> Option<&First> {
+        self.0.first.as_ref()
+    }
+
+    pub(super) fn recorders(&self) -> Vec<RecorderSnapshot> {
+        self.0.known.iter().filter_map(Known::recorder).collect()
+    }
+
+    /// The name of a row, by the first that has one; none is empty.
+    pub(super) fn name(&self, func: u64) -> Option<KernelName> {
+        let mut names = self.0.known.iter().filter_map(|known| known.name(func));
+        names.find(|name| !name.text.is_empty())
+    }
+}
+
+impl Known {
+    fn recorder(&self) -> Option<RecorderSnapshot> {
+        match self {
+            Known::Alive(source) => source.upgrade().map(|source| source.recorder()),
+            Known::Closed(last) => Some(last.recorder.clone()),
+        }
+    }
+
+    fn name(&self, func: u64) -> Option<KernelName> {
+        match self {
+            Known::Alive(source) => source.upgrade()?.name(func),
+            Known::Closed(last) => last.names.get(&func).cloned(),
+        }
+    }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The public API of the library crates, a line for each item, in `docs/api`: a
+//! change of it shows in review.
+//!
+//! It is read from rustdoc's JSON, whose format has a version of its own: the
+//! crate `public-api` is bound to the one of `rust-toolchain.toml`'s rustdoc, and
+//! says so where the two differ.
+
+use std::{fs, path::PathBuf};
+
+use xshell::{Shell, cmd};
+
+use crate::{
+    cargo,
+    error::{Context, Error, Result},
+};
+
+/// The crates, and the features that show all of each that needs no libclang.
+const CRATES: [(&str, &[&str]); 3] = [
+    ("metrale-gpu-sys", &[]),
+    ("metrale-telemetry", &["--features", "prometheus"]),
+    ("metrale-gpu-runtime", &[]),
+];
+
+/// Compares the files with the sources, or writes them.
+pub(crate) fn run(write: bool) -> Result<()> {
+    let mut stale = Vec::new();
+    for (package, features) in CRATES {
+        let path = PathBuf::from(format!("docs/api/{package}.txt"));
+        let (file, now) = (cargo::root().join(&path), listing(package, features)?);
+        if write {
+            fs::write(&file, now).context(|| format!("write {}", file.display()))?;
+        } else if fs::read_to_string(&file).ok().as_deref() != Some(now.as_str()) {
+            stale.push(path);
+        }
+    }
+    match stale.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Api(stale)),
+    }
+}
+
+/// The public items of a package, sorted as its modules are.
+fn listing(package: &str, features: &[&str]) -> Result<String> {
+    let sh = Shell::new()?;
+    sh.change_dir(cargo::root());
+    // A folder of its own: the variable makes cargo build dependencies anew.
+    let folder = cargo::metadata()?.target_directory.join("api");
+    cmd!(
+        sh,
+        "cargo rustdoc --quiet --package {package} --lib {features...} --target-dir {folder}
+         -- -Z unstable-options --output-format json"
+    )
+    // The output's format is unstable, so a stable rustdoc must be let.
+    .env("RUSTC_BOOTSTRAP", "1")
+    .run()?;
+    let json = folder.join(format!("doc/{}.json", package.replace('-', "_")));
+    let api = public_api::Builder::from_rustdoc_json(json)
+        .omit_blanket_impls(true)
+        .omit_auto_trait_impls(true)
+        .build()?;
+    Ok(api.to_string())
+}
