@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Gaps lie between lanes of one stream, and nowhere else.
 
-use super::rig::{App, calls, config, fail_some, stream};
+use super::rig::{App, THREAD_LOCAL, calls, config, fail_some, stream};
 use metrale_gpu_runtime::timing::{Recorder, Status};
 use metrale_gpu_sim::control;
 use metrale_telemetry::Step;
@@ -88,6 +88,39 @@ fn a_stream_whose_number_is_not_told_has_no_gap() {
         3,
         "refused once, it is not asked again"
     );
+}
+
+/// Another thread captures the stream between the question whether it captures and
+/// the one for its number: the one moment that an application which shares a stream
+/// so must not hit. It costs the capture once.
+#[test]
+fn a_lane_caught_by_a_capture_of_its_own_stream_asks_for_no_number_again() {
+    let app = App::new();
+    let recorder = app.recorder();
+    for (round, ended) in [
+        (1, Status::ERROR_STREAM_CAPTURE_INVALIDATED),
+        (2, Status::SUCCESS),
+    ] {
+        control::hang("cuThreadExchangeStreamCaptureMode").unwrap();
+        let lane = || {
+            let entered = super::rig::cu!("cuCtxSetCurrent", app.context => u64);
+            assert!(entered.is_success());
+            drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
+        };
+        std::thread::scope(|scope| {
+            let lane = scope.spawn(lane);
+            if round == 1 {
+                super::rig::wait_until_hung("cuThreadExchangeStreamCaptureMode", 1);
+            } else {
+                // It does not get there.
+                lane.join().unwrap();
+            }
+            app.begin_capture(app.stream, THREAD_LOCAL);
+            control::release("cuThreadExchangeStreamCaptureMode").unwrap();
+        });
+        assert_eq!(app.end_capture(app.stream), ended);
+        assert_eq!(calls("cuStreamGetId"), 1);
+    }
 }
 
 /// Handle 2 is another stream on each thread.
