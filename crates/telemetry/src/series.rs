@@ -12,7 +12,7 @@
 
 use crate::kernel::{KERNEL_TABLE_SLOTS, KernelInstruments, KernelTime};
 use crate::sync::relaxed::AtomicU64;
-use crate::sync::{Mutex, Ordering, const_fn, lock, try_lock};
+use crate::sync::{Mutex, Ordering, const_fn, lock_alive, try_lock};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -121,14 +121,16 @@ impl ExposedKernels {
 
     /// Every series, from one copy of the rows.
     pub(crate) fn read(&self, instruments: &KernelInstruments) -> Exposed {
-        let list = lock(&self.list);
+        let list = lock_alive(&self.list);
         let kernels = instruments.kernels();
+        let list = list.as_deref();
         let label = |(name, series): &(Arc<str>, usize)| {
-            Some((Arc::clone(name), list.series.get(*series)?.clone()))
+            Some((Arc::clone(name), list?.series.get(*series)?.clone()))
         };
+        let names = list.map_or(&[][..], |list| &list.names);
         Exposed {
-            series: list.read(&kernels),
-            labels: list.names.iter().filter_map(label).collect(),
+            series: list.map_or_else(Vec::new, |list| list.read(&kernels)),
+            labels: names.iter().filter_map(label).collect(),
             kernels,
         }
     }

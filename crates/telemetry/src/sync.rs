@@ -22,6 +22,8 @@ mod imp {
 
 pub(crate) use imp::{AtomicU64, Mutex, MutexGuard, fence, spin_loop};
 pub(crate) use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::time::Duration;
 
 /// Atomics that count or configure and never order anything else.
 pub(crate) mod relaxed {
@@ -40,6 +42,11 @@ pub(crate) mod relaxed {
             Ok(guard) => guard,
             Err(poisoned) => poisoned.into_inner(),
         }
+    }
+
+    /// As [`super::lock_alive`].
+    pub(crate) fn lock_alive<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+        super::alive(|| try_lock(mutex), || lock(mutex))
     }
 
     /// As [`super::try_lock`].
@@ -68,6 +75,40 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
         Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
         Err(std::sync::TryLockError::WouldBlock) => None,
     }
+}
+
+/// As [`lock`], where a forked child may ask; `None` where a thread of its parent
+/// holds it, which was not forked.
+pub(crate) fn lock_alive<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    alive(|| try_lock(mutex), || lock(mutex))
+}
+
+/// No holder of ours takes long: a child waits 20 ms, and once that was in vain it
+/// waits for none.
+fn alive<G>(try_lock: impl Fn() -> Option<G>, lock: impl FnOnce() -> G) -> Option<G> {
+    static IS_LOST: AtomicBool = AtomicBool::new(false);
+    if !is_child() {
+        return Some(lock());
+    }
+    for _ in 0..20 {
+        let guard = try_lock();
+        if guard.is_some() || IS_LOST.load(Ordering::Relaxed) {
+            return guard;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    IS_LOST.store(true, Ordering::Relaxed);
+    None
+}
+
+/// Whether this process was forked from the one that asked first: a recorder does
+/// when it is made, before anything is there to be held.
+fn is_child() -> bool {
+    static FIRST: AtomicU32 = AtomicU32::new(0);
+    let own = std::process::id();
+    // Relaxed: the word alone; what is forked is whole.
+    let first = FIRST.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed);
+    first.is_err_and(|first| first != own)
 }
 
 /// Declares a constructor that is `const` outside the checker: loom's atomics

@@ -6,11 +6,12 @@
 //! destroying can block, and the context may be gone.
 
 use super::anchors::Anchors;
-use super::entry::{self, PER_THREAD};
+use super::entry;
 use super::error::InstallError;
 use super::handles::FOREIGN;
 use super::health::Watch;
 use super::making::{context_id, pop, push};
+use super::pair::{Pair, UNKNOWN};
 use super::polls::Bracket;
 use super::process::unless_exiting;
 use super::verdict::{Verdict, verdict};
@@ -20,25 +21,10 @@ use metrale_gpu_sys::cuda::{
 use metrale_telemetry::kernel::{Edge, EventOps, Place, SpanPoll};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The legacy default stream: NULL, and its explicit handle.
 const LEGACY: [u64; 2] = [0, 1];
-
-/// Event handles as numbers: they are opaque, and used from any thread.
-#[derive(Clone, Copy)]
-pub(super) struct Pair {
-    start: usize,
-    end: usize,
-}
-
-impl Pair {
-    pub(super) fn start(self) -> CUevent {
-        self.start as CUevent
-    }
-    pub(super) fn end(self) -> CUevent {
-        self.end as CUevent
-    }
-}
 
 /// A pool of CUDA event pairs: the [`EventOps`] of a recorder's rings.
 pub(super) struct CudaEvents {
@@ -50,6 +36,8 @@ pub(super) struct CudaEvents {
     pub(super) anchors: Arc<Anchors>,
     pub(super) watch: Arc<Watch>,
     refuse_legacy: bool,
+    /// Gaps are read between its spans: their streams are to be told apart.
+    asks_numbers: AtomicBool,
     pub(super) pass: Bracket,
 }
 
@@ -68,10 +56,9 @@ impl CudaEvents {
     ) -> Result<Self, InstallError> {
         // SAFETY: promised by the caller.
         let events = unsafe { make_all(&driver, 2 * slots) }?;
-        let pairs = events.chunks_exact(2).map(|pair| Pair {
-            start: pair[0],
-            end: pair[1],
-        });
+        let pairs = events
+            .chunks_exact(2)
+            .map(|pair| Pair::new(pair[0], pair[1]));
         Ok(Self {
             context,
             context_id,
@@ -79,9 +66,16 @@ impl CudaEvents {
             anchors,
             watch,
             refuse_legacy,
+            asks_numbers: AtomicBool::new(false),
             pass: Bracket::none(),
             driver,
         })
+    }
+
+    /// For spans between which gaps are read.
+    pub(super) fn with_gaps(self) -> Self {
+        self.asks_numbers.store(true, Relaxed);
+        self
     }
 
     /// The pool's first `pairs` pairs under a watch of their own, for as long as
@@ -91,10 +85,11 @@ impl CudaEvents {
             driver: Arc::clone(&self.driver),
             context: self.context,
             context_id: self.context_id,
-            pairs: self.pairs.iter().take(pairs).copied().collect(),
+            pairs: self.pairs.iter().take(pairs).map(Pair::lend).collect(),
             anchors: Arc::clone(&self.anchors),
             watch,
             refuse_legacy: self.refuse_legacy,
+            asks_numbers: AtomicBool::new(false),
             pass: Bracket::none(),
         }
     }
@@ -110,7 +105,7 @@ impl CudaEvents {
     /// The context is live and current on this thread, and nobody uses the
     /// pool any more.
     pub(super) unsafe fn destroy(&self) -> bool {
-        let events = self.pairs.iter().flat_map(|pair| [pair.start, pair.end]);
+        let events = self.pairs.iter().flat_map(Pair::events);
         // SAFETY: made in `new`, and destroyed here only, as the caller promised.
         unsafe { destroy_all(&self.driver, events) }
     }
@@ -130,14 +125,13 @@ impl CudaEvents {
         if refused || self.watch.is_silent() {
             return false;
         }
-        if stream <= PER_THREAD && (!self.owns_default_streams() || self.watch.is_over()) {
+        if entry::is_default(stream) && (!self.owns_default_streams() || self.watch.is_over()) {
             return false;
         }
         let mut capture = CAPTURE_STATUS_NONE;
         // SAFETY: the caller of the ring passes a live stream; the pointer is
         // to a live integer. The call is legal during any capture.
-        let status =
-            unsafe { (self.api().stream_is_capturing)(stream as CUstream, &raw mut capture) };
+        let status = unsafe { (self.api().stream_is_capturing)(handle(stream), &raw mut capture) };
         self.note(status);
         status.is_success() && capture == CAPTURE_STATUS_NONE
     }
@@ -176,6 +170,32 @@ impl CudaEvents {
         }
     }
 
+    /// What tells a stream that does not capture from a later one with its handle: a
+    /// default stream is never destroyed, and others have numbers of the driver's.
+    /// Where these are refused once, nobody asks again: it may have cost a capture.
+    #[inline]
+    fn identify(&self, stream: u64) -> u64 {
+        if entry::is_default(stream) {
+            return entry::identity_of_default(stream);
+        }
+        if !self.asks_numbers.load(Relaxed) || self.watch.is_silent() {
+            return UNKNOWN;
+        }
+        let mut id = UNKNOWN;
+        if let Some(get_id) = self.api().stream_get_id {
+            let status = self.in_relaxed_mode(|| {
+                // SAFETY: the caller of the ring passes a live stream; the pointer is
+                // to a live integer.
+                unsafe { get_id(handle(stream), &raw mut id) }
+            });
+            if self.note(status) == Verdict::Done {
+                return id;
+            }
+        }
+        self.asks_numbers.store(false, Relaxed);
+        UNKNOWN
+    }
+
     /// Records an event; whether it is recorded.
     ///
     /// # Safety
@@ -183,7 +203,7 @@ impl CudaEvents {
     #[inline]
     pub(super) unsafe fn record_on(&self, event: CUevent, stream: u64) -> bool {
         // SAFETY: promised by the caller.
-        let status = unsafe { (self.api().event_record)(event, stream as CUstream) };
+        let status = unsafe { (self.api().event_record)(event, handle(stream)) };
         if status == Status::ERROR_INVALID_HANDLE {
             self.look_at_context();
         }
@@ -221,13 +241,25 @@ impl EventOps for CudaEvents {
     /// The start's stream was asked about by `admits`; the end's is here: a
     /// capture may have begun since.
     fn record(&self, slot: usize, edge: Edge, stream: u64) -> bool {
-        let Some(&pair) = self.pairs.get(slot) else {
+        let Some(pair) = self.pairs.get(slot) else {
             return false;
         };
         let event = match edge {
-            Edge::Start if !self.watch.is_silent() => pair.start(),
-            Edge::End if self.is_recordable(stream) && !self.watch.is_over() => pair.end(),
-            Edge::Start | Edge::End => return false,
+            Edge::Start => {
+                pair.begin(self.watch.pace.passed_ns(), stream, self.identify(stream));
+                if self.watch.is_silent() {
+                    return false;
+                }
+                pair.start()
+            }
+            Edge::End => {
+                let is_well =
+                    pair.end_on(stream) && self.is_recordable(stream) && !self.watch.is_over();
+                if !is_well {
+                    return false;
+                }
+                pair.end()
+            }
         };
         // SAFETY: an event of this pool, and the caller's live stream, which
         // does not capture.
@@ -264,12 +296,16 @@ impl EventOps for CudaEvents {
     }
 
     fn gap(&self, prev: usize, slot: usize) -> Option<i64> {
-        i64::try_from(self.read_gap(prev, slot)?).ok()
+        self.read_gap(prev, slot)
     }
 
     fn place(&self, track: u32, slot: usize) -> Place {
         self.read_place(track, slot)
     }
+}
+
+fn handle(stream: u64) -> CUstream {
+    entry::handle_of(stream) as CUstream
 }
 
 /// Makes events in the current context.

@@ -31,7 +31,7 @@ pub(super) fn measure(pool: &CudaEvents, clock: Clock) -> Floor {
     let watch = Arc::new(Watch::new(Pace::new(clock, 0, u64::MAX)));
     let events = pool.lend(PAIRS, Arc::clone(&watch));
     let slots = events.len();
-    let ring = SpanRing::builder(events, slots).gaps().build();
+    let ring = SpanRing::new(events, slots);
     let floor = on_own_stream(&ring, clock);
     if let Some(status) = watch.cause() {
         pool.watch.quarantine(status);

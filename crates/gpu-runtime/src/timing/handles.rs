@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Streams, functions and graphs, as cudarc's objects or as raw handles.
 
-use super::entry::PER_THREAD;
+use super::entry::{PER_THREAD, number_of};
 use std::marker::PhantomData;
 
 /// A context, by its handle. It names the context; whoever makes something of it
@@ -82,11 +82,12 @@ impl StreamRef<'_> {
         self.handle <= PER_THREAD && self.context == context
     }
 
-    /// The handle for a recorder of `context`; [`FOREIGN`] if the stream is
-    /// known to be of another one.
-    pub(super) const fn handle_in(self, context: u64) -> u64 {
+    /// What the rings of a recorder of `context` know the stream by; [`FOREIGN`]
+    /// if it is known to be of another one.
+    #[inline]
+    pub(super) fn number_in(self, context: u64) -> u64 {
         if self.context == 0 || self.context == context {
-            self.handle
+            number_of(self.handle)
         } else {
             FOREIGN
         }

@@ -35,8 +35,9 @@ pub struct Health {
     pub harvests_skipped: u64,
     /// The least time between two harvests now; zero at the full rate.
     pub harvest_interval: Duration,
-    /// Times that were negative, infinite, not a number, or longer than an hour
-    /// (30 days of a gap): failed spans, and gaps left out.
+    /// Times that cannot be: negative, infinite, not a number, longer than an hour
+    /// or than the span can have taken since the pass before its begin (a gap:
+    /// since the recorder was made). Failed spans, and gaps left out.
     pub invalid_times: u64,
     /// Names of kernels and graphs that found no room, or were too long.
     pub names_lost: u64,

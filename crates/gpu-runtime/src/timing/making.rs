@@ -119,7 +119,7 @@ impl Making {
             context_id,
             watch,
             anchors,
-            lanes: ring(lanes, config.lane_slots).gaps().build(),
+            lanes: ring(lanes.with_gaps(), config.lane_slots).gaps().build(),
             kernels: ring(kernels, config.kernel_slots).build(),
             fold: Mutex::default(),
             names: Names::new(),

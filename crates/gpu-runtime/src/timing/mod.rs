@@ -27,6 +27,7 @@ mod naming;
 mod open;
 mod owned;
 mod pace;
+mod pair;
 mod polls;
 mod process;
 mod ranges;

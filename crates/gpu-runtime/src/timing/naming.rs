@@ -6,11 +6,10 @@ use super::entry::Entry;
 use super::events::CudaEvents;
 use super::handles::{FuncRef, GraphRef, KernelRef, StreamRef};
 use super::names::{Known, Name};
-use super::process::unless_exiting;
 use super::recorder::Recorder;
 use super::shared::Shared;
 use super::verdict::Verdict;
-use metrale_gpu_sys::cuda::{CAPTURE_MODE_RELAXED, CUfunction, Status};
+use metrale_gpu_sys::cuda::{CUfunction, Status};
 use metrale_telemetry::Step;
 use metrale_telemetry::kernel::EventOps;
 use std::ffi::CStr;
@@ -113,7 +112,7 @@ impl Shared {
         }
         let ops = self.kernels.ops();
         let _entry = Entry::of(stream, ops);
-        if !ops.admits(stream.handle_in(self.context)) {
+        if !ops.admits(stream.number_in(self.context)) {
             self.refuse(&self.kernels, step);
             return None;
         }
@@ -136,21 +135,12 @@ impl CudaEvents {
         let Some(_busy) = self.watch.busy().filter(|_| !self.watch.is_silent()) else {
             return Known::Nothing;
         };
-        // Nothing says that the call is safe beside a capture; in the relaxed
-        // mode nothing forbids it.
-        let outer = match self.exchange_mode(CAPTURE_MODE_RELAXED) {
-            Ok(outer) => outer,
-            Err(status) => {
-                self.note(status);
-                return Known::Nothing;
-            }
-        };
         let mut name = std::ptr::null();
-        let status = unless_exiting(|| {
+        let status = self.in_relaxed_mode(|| {
             // SAFETY: promised by the caller; the pointer is to a live pointer.
             unsafe { func_get_name(&raw mut name, function as CUfunction) }
         });
-        let known = match status {
+        match status {
             Status::SUCCESS if !name.is_null() => {
                 // SAFETY: the driver gave a C string that is good while the
                 // function is loaded.
@@ -165,8 +155,6 @@ impl CudaEvents {
                 Verdict::Done | Verdict::Drop => Known::Driver(None),
                 Verdict::Wait | Verdict::BackOff | Verdict::Quarantine => Known::Nothing,
             },
-        };
-        self.restore_mode(outer);
-        known
+        }
     }
 }

@@ -33,6 +33,9 @@ const MOST_SKIPPED: u32 = 64;
 /// See the module.
 pub(super) struct Pace {
     clock: Clock,
+    born_ns: u64,
+    /// When the last pass ended.
+    passed_ns: AtomicU64,
     /// The time between rounds at the full rate.
     full_ns: u64,
     /// How long a pass on a thread of the application polls.
@@ -62,8 +65,11 @@ pub(super) struct Round {
 
 impl Pace {
     pub(super) fn new(clock: Clock, full_ns: u64, budget_ns: u64) -> Self {
+        let born_ns = clock();
         Self {
             clock,
+            born_ns,
+            passed_ns: AtomicU64::new(born_ns),
             full_ns,
             budget_ns,
             interval_ns: AtomicU64::new(0),
@@ -83,6 +89,22 @@ impl Pace {
     /// The clock, ns.
     pub(super) fn now(&self) -> u64 {
         (self.clock)()
+    }
+
+    /// When it was made, ns.
+    pub(super) fn born_ns(&self) -> u64 {
+        self.born_ns
+    }
+
+    /// When the last pass ended, or an earlier one, ns: whatever begins now
+    /// begins after it.
+    pub(super) fn passed_ns(&self) -> u64 {
+        self.passed_ns.load(Relaxed)
+    }
+
+    /// A pass over all rings ends, of which there is one at a time.
+    pub(super) fn pass_over(&self) {
+        self.passed_ns.store(self.now(), Relaxed);
     }
 
     /// How long a pass on a thread of the application polls, ns.

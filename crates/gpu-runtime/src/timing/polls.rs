@@ -11,8 +11,9 @@
 //! 4. Where one was refused because the thread has no current context (201),
 //!    later passes make the recorder's current, for as long as they last.
 
-use super::elapsed::{LONGEST_GAP_MS, LONGEST_SPAN_MS, nanoseconds};
+use super::elapsed::{gap_ns, span_ns};
 use super::events::CudaEvents;
+use super::pair::Pair;
 use super::process::unless_exiting;
 use super::verdict::{Verdict, verdict};
 use metrale_gpu_sys::cuda::{CAPTURE_MODE_RELAXED, CUevent, Status};
@@ -176,23 +177,23 @@ impl CudaEvents {
     }
 
     /// GPU nanoseconds from the end of one slot's span to the start of
-    /// another's, also where that span took the last of the budget.
-    pub(super) fn read_gap(&self, prev: usize, slot: usize) -> Option<u64> {
+    /// another's, if the stream is the same, also where that span took the last of
+    /// the budget.
+    pub(super) fn read_gap(&self, prev: usize, slot: usize) -> Option<i64> {
         if self.watch.is_silent() || self.pass.halted.load(Relaxed) {
             return None;
         }
         let (prev, next) = (self.pairs.get(prev)?, self.pairs.get(slot)?);
+        if !prev.precedes(next) {
+            return None;
+        }
         let (status, milliseconds) = self.elapsed(prev.end(), next.start());
         self.take_time();
         if self.note(status) != Verdict::Done {
             let _ = self.unread(status);
             return None;
         }
-        let gap = nanoseconds(milliseconds, LONGEST_GAP_MS);
-        if gap.is_none() {
-            self.watch.invalid_times.add(1);
-        }
-        gap
+        self.believe(gap_ns(milliseconds, self.age_ns(self.watch.pace.born_ns())))
     }
 
     /// Where a span began in its step, also where it took the last of the
@@ -241,36 +242,50 @@ impl CudaEvents {
         if !self.pass.admits(slot) {
             return SpanPoll::Pending;
         }
-        let answer = self.read(slot, first);
-        self.take_time();
-        answer
-    }
-
-    /// Reads a span's time; `first` asks for its stream's errors before that.
-    fn read(&self, slot: usize, first: bool) -> SpanPoll {
-        let Some(&pair) = self.pairs.get(slot) else {
+        let Some(pair) = self.pairs.get(slot) else {
             return SpanPoll::Failed;
         };
+        let answer = self.read(pair, first);
+        self.take_time();
+        match answer {
+            Ok(milliseconds) => {
+                let ns = span_ns(milliseconds, self.age_ns(pair.after_ns()));
+                self.believe(ns).map_or(SpanPoll::Failed, SpanPoll::Ready)
+            }
+            Err(unread) => unread,
+        }
+    }
+
+    /// How long ago that was, as of the end of the last call.
+    fn age_ns(&self, at_ns: u64) -> u64 {
+        self.pass.since_ns.load(Relaxed).saturating_sub(at_ns)
+    }
+
+    /// Counts a time that cannot be.
+    fn believe<T>(&self, time: Option<T>) -> Option<T> {
+        if time.is_none() {
+            self.watch.invalid_times.add(1);
+        }
+        time
+    }
+
+    /// The milliseconds of a span; `first` asks for its stream's errors before that.
+    fn read(&self, pair: &Pair, first: bool) -> Result<f32, SpanPoll> {
         if first {
             let status = self.query(pair.end());
             if self.note(status) != Verdict::Done {
-                return self.unread(status);
+                return Err(self.unread(status));
             }
             // The question may have taken long.
             if self.watch.is_over() {
-                return SpanPoll::Pending;
+                return Err(SpanPoll::Pending);
             }
         }
         let (status, milliseconds) = self.elapsed(pair.start(), pair.end());
-        if self.note(status) != Verdict::Done {
-            return self.unread(status);
-        }
-        match nanoseconds(milliseconds, LONGEST_SPAN_MS) {
-            Some(ns) => SpanPoll::Ready(ns),
-            None => {
-                self.watch.invalid_times.add(1);
-                SpanPoll::Failed
-            }
+        if self.note(status) == Verdict::Done {
+            Ok(milliseconds)
+        } else {
+            Err(self.unread(status))
         }
     }
 
@@ -287,6 +302,18 @@ impl CudaEvents {
             }
             Verdict::Done | Verdict::Drop | Verdict::Quarantine => SpanPoll::Failed,
         }
+    }
+
+    /// Makes a call of which nothing says that it is safe beside a capture: in the
+    /// relaxed mode nothing forbids it. Its status, or that of the exchange.
+    pub(super) fn in_relaxed_mode(&self, call: impl FnOnce() -> Status) -> Status {
+        let outer = match self.exchange_mode(CAPTURE_MODE_RELAXED) {
+            Ok(outer) => outer,
+            Err(status) => return status,
+        };
+        let status = unless_exiting(call);
+        self.restore_mode(outer);
+        status
     }
 
     /// Puts the thread into `mode` and returns the one it had.

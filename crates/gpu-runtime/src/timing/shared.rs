@@ -102,6 +102,7 @@ impl Shared {
         let kernels = folding.pass(&self.kernels);
         let floor = self.telemetry.floor();
         folding.finish(self.telemetry.newest_track(), floor.pair_ns);
+        self.watch.pace.pass_over();
         lanes + kernels
     }
 
@@ -197,7 +198,7 @@ impl Shared {
     ) -> Option<SpanToken> {
         let ring = self.ring(key);
         let _entry = Entry::of(stream, ring.ops());
-        let stream = stream.handle_in(self.context);
+        let stream = stream.number_in(self.context);
         let tag = |id| SpanTag {
             lane: Some(lane),
             armed: step.is_armed(),
@@ -234,7 +235,7 @@ impl Shared {
     pub(super) fn end(&self, key: SpanKey, token: SpanToken, stream: StreamRef<'_>) {
         let ring = self.ring(key);
         let _entry = Entry::of(stream, ring.ops());
-        let stream = stream.handle_in(self.context);
+        let stream = stream.number_in(self.context);
         if let Err(NotEnded::Failed(lost)) = ring.end_span(token, stream) {
             self.telemetry.instruments().count_failed(lost.key);
             self.lose(lost.tag.step);

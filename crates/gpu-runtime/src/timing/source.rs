@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a recorder adds to the snapshots of its telemetry.
 
+use super::entry;
 use super::health::Health;
 use super::shared::Shared;
 use metrale_telemetry::kernel::{LANES, OldestSpan, OldestSpans, SpanKey};
@@ -71,7 +72,7 @@ impl Shared {
                         self.names.of_row(row).map(|name| name.text.to_string())
                     }
                 };
-                snapshot.stream = span.stream;
+                snapshot.stream = span.stream.map(entry::handle_of);
                 snapshot.is_open = is_open;
                 snapshot.age_ns = span.age_ns;
                 found.push(snapshot);

@@ -201,10 +201,13 @@ fn a_time_that_cannot_be_is_no_sample() {
         assert_eq!(recorder.health().invalid_times, number, "{ms}");
         assert_eq!(recorder.lane_ledger().failed, number, "{ms}");
     }
-    // A span of an hour may be; so may a gap of a night, but not of 584 years.
+    // A span of an hour may be, where an hour went by; so may a gap of a night, but
+    // not of 584 years.
     lane();
+    control::advance_ns(3_600_000_000_000);
     control::tell_elapsed(HOUR_MS, 0, 1);
     assert_eq!(recorder.harvest(), 1);
+    control::advance_ns(7 * 3_600_000_000_000);
     let gaps = || instruments.lane_gap[LANE_DECODE].snapshot().count();
     let known = gaps();
     for (ms, is_known) in [(8.0 * HOUR_MS, true), (1.8e13, false), (f32::MAX, false)] {
@@ -231,4 +234,106 @@ fn a_time_that_cannot_be_is_no_sample() {
     // The hour, and otherwise spans of nothing.
     let sum = instruments.lane[LANE_DECODE].snapshot().sum_ns();
     assert_eq!(sum, 3_600_000_000_000);
+}
+
+/// A span began after the last pass that was over before its begin. It cannot have
+/// taken longer than the time since then, however the two clocks differ; and what
+/// it did take is a sample, however long and whatever passes there were meanwhile.
+#[test]
+fn a_span_takes_no_longer_than_the_time_since_the_pass_before_it() {
+    const SECOND: u64 = 1_000_000_000;
+    let app = App::new();
+    let recorder = app.recorder();
+    let lane = || drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
+    let counts = || {
+        let lanes = &recorder.telemetry().instruments().lane[LANE_DECODE];
+        let snapshot = lanes.snapshot();
+        let invalid = recorder.health().invalid_times;
+        (snapshot.count(), snapshot.sum_ns() / SECOND, invalid)
+    };
+    // Since the recorder was made, or since an idle pass.
+    for (number, idle_s) in (1..).zip([0, 1_000]) {
+        control::advance_ns(idle_s * SECOND);
+        recorder.harvest();
+        lane();
+        control::tell_elapsed(1_001.0, 0, 1);
+        recorder.harvest();
+        assert_eq!(counts(), (0, 0, number));
+    }
+    // A tenth more, and a second; the bound is by the pass before the begin, not
+    // by those since.
+    let mut expected = (0, 0, 2);
+    for (told_s, is_sample) in [(111.0, true), (111.1, false)] {
+        lane();
+        let held = recorder.step();
+        let open = held.lane(LANE_DECODE, stream(app.stream));
+        assert!(app.launch(app.spin, app.stream, 100 * SECOND).is_success());
+        drop(open);
+        drop(held);
+        for _ in 0..99 {
+            control::advance_ns(SECOND);
+            recorder.harvest();
+        }
+        expected.0 += 1;
+        assert_eq!(counts(), expected, "the span of nothing");
+        control::advance_ns(SECOND);
+        control::tell_elapsed(told_s * 1e3, 0, 1);
+        recorder.harvest();
+        if is_sample {
+            expected = (expected.0 + 1, expected.1 + 111, expected.2);
+        } else {
+            expected.2 += 1;
+        }
+        assert_eq!(counts(), expected, "{told_s} s");
+    }
+    let ledger = recorder.lane_ledger();
+    assert!(ledger.closes() && ledger.in_flight == 0, "{ledger:?}");
+    assert_eq!(ledger.failed, expected.2);
+}
+
+/// Whatever the driver answers, what is exported never falls.
+#[test]
+fn no_counter_falls_whatever_the_driver_answers() {
+    let app = App::new();
+    let recorder = app.recorder();
+    let told = [
+        i64::MAX as f32 / 1e6,
+        1.8e13,
+        f32::MAX,
+        f32::MIN,
+        f32::NAN,
+        1e3,
+        3.6e6,
+        -1.0,
+        0.0,
+    ];
+    let totals = || {
+        let snapshot = recorder.telemetry().snapshot();
+        let kernels: Vec<_> = recorder.kernels().iter().map(|row| row.total_ns).collect();
+        let lane = &snapshot.lanes[LANE_DECODE];
+        (lane.gpu.sum_ns(), lane.gap.sum_ns(), kernels)
+    };
+    let mut before = (0, 0, vec![0]);
+    for round in 0..5 * told.len() {
+        let step = recorder.step();
+        let lane = step.lane(LANE_DECODE, stream(app.stream));
+        drop(lane.launch_guard(func(app.spin)));
+        drop(lane);
+        drop(step);
+        control::advance_ns(1_000_000);
+        // Of a lane's three reads and a launch's two, each in turn.
+        for read in 0..5 {
+            control::tell_elapsed(told[(round + read) % told.len()], 0, 1);
+        }
+        recorder.harvest();
+        control::clear_faults();
+        let now = totals();
+        assert!(
+            now.0 >= before.0 && now.1 >= before.1,
+            "{now:?} after {before:?}"
+        );
+        assert!(now.2.first() >= before.2.first() || now.2.is_empty());
+        before = now;
+    }
+    assert!(before.0 > 0 && recorder.health().invalid_times > 0);
 }

@@ -72,7 +72,7 @@ fn enter(app: &'static App, recorder: Recorder) {
     drop(recorder.step().lane(LANE_DECODE, on));
 }
 
-const CASES: [(&str, Path, &str); 22] = [
+const CASES: [(&str, Path, &str); 23] = [
     ("close, enters", close, "cuCtxPushCurrent_v2"),
     ("close, looks", close, "cuCtxGetId"),
     ("close, destroys", close, "cuEventDestroy_v2"),
@@ -95,6 +95,11 @@ const CASES: [(&str, Path, &str); 22] = [
     ("make, records", make, "cuEventRecord"),
     ("make, reads", make, "cuEventElapsedTime_v2"),
     ("make, has no stream", make, "cuStreamDestroy_v2"),
+    (
+        "lane, asks for the stream's number",
+        launch,
+        "cuStreamGetId",
+    ),
     ("launch, asks for the name", launch, "cuFuncGetName"),
     ("launch, records", launch, "cuEventRecord"),
     ("lane, asks who is current", enter, "cuCtxGetCurrent"),

@@ -72,7 +72,7 @@ fn the_floor_is_what_the_driver_takes() {
         pair_ns: Some(2_000),
         begin_ns: Some(150 + 1_500),
         end_ns: Some(150 + 1_500),
-        harvest_ns: Some((50 + 500 + 400 + 31 * 2 * 400 + 50) / 32),
+        harvest_ns: Some((50 + 500 + 32 * 400 + 50) / 32),
         poll_ns: Some(50 + 500 + 50),
     };
     assert_eq!(recorder.telemetry().floor(), floor);
@@ -102,7 +102,7 @@ fn measuring_makes_these_calls_and_leaves_no_trace() {
         ("cuEventRecord", 2 * 32),
         // Each pair once, and the pass that lands all.
         ("cuEventQuery", 32 + 1),
-        ("cuEventElapsedTime_v2", 32 + 32 + 31),
+        ("cuEventElapsedTime_v2", 32 + 32),
         ("cuThreadExchangeStreamCaptureMode", 2 + 2 * (32 + 1)),
         ("cuStreamDestroy_v2", 1),
     ];

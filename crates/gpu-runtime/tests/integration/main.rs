@@ -12,6 +12,7 @@ mod drivers;
 mod errors;
 mod exits;
 mod floor;
+mod gaps;
 mod installed;
 mod libraries;
 mod lifetimes;

@@ -152,7 +152,7 @@ fn three_long_polls_stop_polling_for_ten_seconds() {
     }
     assert_eq!(
         all_calls() - before,
-        1 + 10 * 5,
+        1 + 10 * 8,
         "records and their questions only"
     );
     control::advance_ns(10);

@@ -7,6 +7,7 @@ use super::rig::{App, config, func, stream};
 use metrale_gpu_runtime::timing::{self, FuncRef, Harvest, Recorder, RecorderConfig};
 use metrale_gpu_sim::child;
 use metrale_gpu_sim::control;
+use metrale_telemetry::Telemetry;
 use metrale_telemetry::clock::monotonic_ns;
 use metrale_telemetry::kernel::LANE_DECODE;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -138,6 +139,16 @@ fn ask_everything(app: &App, recorder: &Recorder, number: u64) {
         recorder.health(),
         format!("{recorder:?}"),
     );
+    ask_telemetry(recorder.telemetry());
+}
+
+/// Every reader of a telemetry: each may meet a lock that nobody lets go of.
+fn ask_telemetry(telemetry: &Telemetry) {
+    let _ = (telemetry.snapshot(), telemetry.kernel_estimates());
+    let _ = (telemetry.step_losses(), telemetry.recent_steps());
+    let _ = (telemetry.timelines(), telemetry.slowest_steps());
+    let _ = telemetry.lane_estimate(LANE_DECODE);
+    let _ = format!("{telemetry:?}");
 }
 
 #[test]
@@ -150,7 +161,7 @@ fn a_child_forked_under_load_returns_from_every_call() {
     let recorder = app.try_recorder(own_thread()).unwrap();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        for thread in 0..3_u64 {
+        for thread in 0..4_u64 {
             let (app, recorder, is_over) = (&app, &recorder, &is_over);
             scope.spawn(move || {
                 let mut number = 0;
@@ -159,6 +170,7 @@ fn a_child_forked_under_load_returns_from_every_call() {
                     match thread {
                         0 => drop(recorder.kernels()),
                         1 => recorder.name(func(number % 900 + 1), "busy"),
+                        2 => ask_telemetry(recorder.telemetry()),
                         _ => ask_everything(app, recorder, number % 900),
                     }
                 }

@@ -112,6 +112,12 @@ fn driver_calls_stay_within_the_budget() {
         2 * spans,
         "one to a span's record"
     );
+    assert_eq!(calls("cuStreamGetId"), 2, "one to a lane");
+    assert_eq!(
+        calls("cuThreadExchangeStreamCaptureMode"),
+        4,
+        "around these"
+    );
 
     // Nothing is done: two rings of two waiting streams, one query each.
     recorder.harvest();
@@ -119,7 +125,7 @@ fn driver_calls_stay_within_the_budget() {
     assert_eq!(calls("cuEventElapsedTime_v2"), 0);
     assert_eq!(
         calls("cuThreadExchangeStreamCaptureMode"),
-        4,
+        4 + 4,
         "a bracket for each ring"
     );
 

@@ -121,6 +121,8 @@ api! {
         event_elapsed_time_v2 = c"cuEventElapsedTime_v2": fn(*mut f32, CUevent, CUevent);
         /// `cuCtxGetId(context, id)`, since CUDA 12.0.
         ctx_get_id = c"cuCtxGetId": fn(CUcontext, *mut u64);
+        /// `cuStreamGetId(stream, id)`, since CUDA 12.0; not capture-safe.
+        stream_get_id = c"cuStreamGetId": fn(CUstream, *mut u64);
         /// `cuFuncGetName(name, function)`, since CUDA 12.3.
         func_get_name = c"cuFuncGetName": fn(*mut *const c_char, CUfunction);
     }

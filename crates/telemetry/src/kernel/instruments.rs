@@ -13,7 +13,7 @@ use super::table::{KERNEL_TABLE_SLOTS, KernelTable};
 use super::{LANES, MAX_LANES};
 use crate::instrument::{Counter, NanosHistogram};
 use crate::lanes::LaneNames;
-use crate::sync::relaxed::{self, Mutex, lock, try_lock};
+use crate::sync::relaxed::{self, Mutex, lock_alive, try_lock};
 use crate::sync::{Ordering, array_of, const_fn};
 use std::fmt;
 use std::sync::OnceLock;
@@ -284,12 +284,15 @@ impl KernelInstruments {
 
     /// As [`StepLog::read`], or without marking them as read.
     pub(crate) fn recent_steps(&self, marks: bool) -> RecentSteps {
-        let mut log = lock(&self.log);
-        if marks { log.read() } else { log.recent() }
+        match lock_alive(&self.log) {
+            Some(mut log) if marks => log.read(),
+            Some(log) => log.recent(),
+            None => RecentSteps::default(),
+        }
     }
 
     pub(crate) fn next_record(&self, cursor: &mut StepCursor) -> Option<StepRecord> {
-        lock(&self.log).next(cursor)
+        lock_alive(&self.log)?.next(cursor)
     }
 
     pub(crate) fn timelines(&self) -> Vec<Timeline> {
@@ -300,11 +303,11 @@ impl KernelInstruments {
                 .filter(|(place, _)| *place == usize::from(row));
             of.next().map(|(_, func)| *func)
         };
-        lock(&self.log).timelines.read(func)
+        lock_alive(&self.log).map_or_else(Vec::new, |log| log.timelines.read(func))
     }
 
     pub(crate) fn slowest_steps(&self, now_ns: u64) -> Vec<SlowMinute> {
-        lock(&self.log).slowest(now_ns)
+        lock_alive(&self.log).map_or_else(Vec::new, |log| log.slowest(now_ns))
     }
 }
 
@@ -312,7 +315,9 @@ impl KernelInstruments {
     /// Begins estimates anew at step `step`: the sampling is another one.
     pub(crate) fn restart_estimates(&self, step: u64) {
         let lane_lost = self.lane_lost.each_ref().map(Counter::get);
-        lock(&self.folded).estimates.restart(step, lane_lost);
+        if let Some(mut folded) = lock_alive(&self.folded) {
+            folded.estimates.restart(step, lane_lost);
+        }
         self.window.store(step, Ordering::Relaxed);
     }
 
@@ -336,7 +341,7 @@ impl KernelInstruments {
     pub fn step_losses(&self) -> StepLosses {
         StepLosses {
             unrecorded_steps: self.open_steps.unrecorded(),
-            ..lock(&self.folded).losses()
+            ..lock_alive(&self.folded).map_or_else(StepLosses::default, |folded| folded.losses())
         }
     }
 
@@ -344,7 +349,8 @@ impl KernelInstruments {
     /// pass that comes meanwhile leaves its steps to the next one.
     pub(crate) fn copy_folded(&self) -> FoldedCopy {
         let places = self.placed();
-        let mut folded = Box::new(lock(&self.folded).clone());
+        let folded = lock_alive(&self.folded).map(|folded| Box::new(folded.clone()));
+        let mut folded = folded.unwrap_or_else(|| Box::new(Folded::new()));
         let lane_lost = self.lane_lost.each_ref().map(Counter::get);
         folded.estimates.set_lane_lost(lane_lost);
         FoldedCopy {

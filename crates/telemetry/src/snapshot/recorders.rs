@@ -4,7 +4,7 @@
 use super::{RecorderSnapshot, RowKind};
 use crate::clock::unix_ns;
 use crate::lanes::LaneNamesError;
-use crate::sync::{Mutex, MutexGuard, const_fn, lock};
+use crate::sync::{Mutex, MutexGuard, const_fn, lock_alive};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -90,7 +90,9 @@ impl Recorders {
         let Some(gpu) = source.upgrade().map(|source| source.recorder().gpu) else {
             return Ok(());
         };
-        let mut list = lock(&self.0);
+        let Some(mut list) = lock_alive(&self.0) else {
+            return Ok(());
+        };
         list.admits(&gpu)?;
         list.first.get_or_insert_with(|| First {
             gpu,
@@ -101,7 +103,7 @@ impl Recorders {
     }
 
     pub(crate) fn admits(&self, gpu: &str) -> Result<(), OtherGpuError> {
-        lock(&self.0).admits(gpu)
+        lock_alive(&self.0).map_or(Ok(()), |list| list.admits(gpu))
     }
 
     /// Runs `set` while no recorder was made, and none is taken in meanwhile.
@@ -109,11 +111,9 @@ impl Recorders {
         &self,
         set: impl FnOnce() -> Result<(), LaneNamesError>,
     ) -> Result<(), LaneNamesError> {
-        let list = lock(&self.0);
-        if list.first.is_none() {
-            set()
-        } else {
-            Err(LaneNamesError::TooLate)
+        match lock_alive(&self.0) {
+            Some(list) if list.first.is_none() => set(),
+            _ => Err(LaneNamesError::TooLate),
         }
     }
 
@@ -132,14 +132,16 @@ impl Recorders {
             Known::Alive(weak) => std::ptr::addr_eq(weak.as_ptr(), Arc::as_ptr(source)),
             Known::Closed(_) => false,
         };
-        if let Some(known) = lock(&self.0).known.iter_mut().find(is_source) {
+        if let Some(mut list) = lock_alive(&self.0)
+            && let Some(known) = list.known.iter_mut().find(is_source)
+        {
             *known = Known::Closed(Box::new(last));
         }
     }
 
     /// All of them at one moment.
     pub(super) fn read(&self) -> Reading<'_> {
-        Reading(lock(&self.0))
+        Reading(lock_alive(&self.0))
     }
 }
 
@@ -157,26 +159,30 @@ impl List {
 
 impl fmt::Debug for Recorders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = lock(&self.0).known.len();
+        let count = lock_alive(&self.0).map(|list| list.known.len());
         f.debug_tuple("Recorders").field(&count).finish()
     }
 }
 
 /// Keeps recorders from coming and closing while a snapshot is taken.
-pub(super) struct Reading<'a>(MutexGuard<'a, List>);
+pub(super) struct Reading<'a>(Option<MutexGuard<'a, List>>);
 
 impl Reading<'_> {
+    fn known(&self) -> impl Iterator<Item = &Known> {
+        self.0.iter().flat_map(|list| &list.known)
+    }
+
     pub(super) fn first(&self) -> Option<&First> {
-        self.0.first.as_ref()
+        self.0.as_ref()?.first.as_ref()
     }
 
     pub(super) fn recorders(&self) -> Vec<RecorderSnapshot> {
-        self.0.known.iter().filter_map(Known::recorder).collect()
+        self.known().filter_map(Known::recorder).collect()
     }
 
     /// The name of a row, by the first that has one; none is empty.
     pub(super) fn name(&self, func: u64) -> Option<KernelName> {
-        let mut names = self.0.known.iter().filter_map(|known| known.name(func));
+        let mut names = self.known().filter_map(|known| known.name(func));
         names.find(|name| !name.text.is_empty())
     }
 }
