@@ -5,14 +5,9 @@
 //!
 //! Each instruction is of the function that it stands in. What is inlined into
 //! the recorder's functions is theirs; what the recorder calls in libraries is
-//! not. `callgrind_annotate`, which comes with callgrind, reads the profile.
+//! not.
 
-use std::{
-    ffi::OsStr,
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{collections::BTreeMap, ffi::OsStr, fs, path::Path, process::Command};
 
 use crate::{
     demo,
@@ -70,8 +65,6 @@ pub(super) fn measure() -> Result<Share> {
     command
         // The binary starts itself once more, with the simulator's folder.
         .args(["--quiet", "--tool=callgrind", "--trace-children=yes"])
-        // One line for each function, which names its file of machine code.
-        .arg("--dump-line=no")
         .arg(format!(
             "--callgrind-out-file={}/%p",
             folder.path().display()
@@ -81,45 +74,79 @@ pub(super) fn measure() -> Result<Share> {
         command.env(name, value.unwrap_or(OsStr::new("")));
     }
     super::gates::output(&mut command)?;
-    let mut annotate = Command::new("callgrind_annotate");
-    annotate
-        .args(["--auto=no", "--threshold=100", "--show-percs=no"])
-        .arg(largest(folder.path())?);
-    super::gates::output(&mut annotate).map(|functions| count(&functions))
+    largest(folder.path()).map(|profile| count(&profile))
 }
 
 /// The longest profile in a folder: of the process that did the work.
-fn largest(folder: &Path) -> Result<PathBuf> {
+fn largest(folder: &Path) -> Result<String> {
     let list = || format!("list {}", folder.display());
-    let mut longest = None;
+    let mut longest = String::new();
     for entry in fs::read_dir(folder).context(list)? {
-        let entry = entry.context(list)?;
-        let bytes = entry.metadata().context(list)?.len();
-        longest = longest.max(Some((bytes, entry.path())));
+        let path = entry.context(list)?.path();
+        let profile = fs::read_to_string(&path).context(|| format!("read {}", path.display()))?;
+        if profile.len() > longest.len() {
+            longest = profile;
+        }
     }
-    longest
-        .map(|(_, path)| path)
-        .ok_or_else(|| Error::Bench("callgrind left no profile".to_owned()))
+    if longest.is_empty() {
+        return Err(Error::Bench("callgrind left no profile".to_owned()));
+    }
+    Ok(longest)
 }
 
-fn count(functions: &str) -> Share {
+/// Names stand in full once, and by their number from then on.
+#[derive(Default)]
+struct Names<'p>(BTreeMap<&'p str, &'p str>);
+
+impl<'p> Names<'p> {
+    fn get(&mut self, text: &'p str) -> &'p str {
+        let Some((number, name)) = text.split_once(')') else {
+            return text;
+        };
+        if !name.is_empty() {
+            self.0.insert(number, name.trim_start());
+        }
+        self.0.get(number).copied().unwrap_or("")
+    }
+}
+
+fn count(profile: &str) -> Share {
+    let (mut objects, mut functions) = (Names::default(), Names::default());
+    let (mut object, mut function) = ("", "");
     let mut share = Share::default();
-    for (cost, function) in functions.lines().filter_map(line) {
-        if !function.contains(SIMULATOR) && !function.contains(CUDARC) {
-            share.all += cost;
-            if RECORDER.iter().any(|part| function.contains(part)) {
-                share.recorder += cost;
+    let mut is_inclusive = false;
+    for line in profile.lines() {
+        if let Some(name) = line.strip_prefix("ob=") {
+            object = objects.get(name);
+        } else if let Some(name) = line.strip_prefix("cob=") {
+            objects.get(name);
+        } else if let Some(name) = line.strip_prefix("fn=") {
+            function = functions.get(name);
+        } else if let Some(name) = line.strip_prefix("cfn=") {
+            functions.get(name);
+        } else if line.starts_with("calls=") {
+            // The next line is the cost of what is called.
+            is_inclusive = true;
+        } else if let Some(cost) = cost(line) {
+            let is_own = !std::mem::take(&mut is_inclusive);
+            let is_ours = !object.contains(SIMULATOR) && !function.contains(CUDARC);
+            if is_own && is_ours {
+                share.all += cost;
+                if RECORDER.iter().any(|part| function.contains(part)) {
+                    share.recorder += cost;
+                }
             }
         }
     }
     share
 }
 
-/// The instructions of a function, and its file, name and file of machine code.
-fn line(line: &str) -> Option<(u64, &str)> {
-    let (cost, function) = line.trim_start().split_once(' ')?;
-    let cost = cost.replace(',', "").parse().ok()?;
-    (function.trim() != "PROGRAM TOTALS").then_some((cost, function))
+/// The cost in a line of position and cost.
+fn cost(line: &str) -> Option<u64> {
+    if !line.starts_with(|first: char| first.is_ascii_digit() || "+-*".contains(first)) {
+        return None;
+    }
+    line.split(' ').nth(1)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -128,13 +155,16 @@ mod tests {
 
     #[test]
     fn instructions_are_of_the_function_they_stand_in() {
-        let functions = "Thresholds:       100\n\n-----\nIr\n-----\n1,164  PROGRAM TOTALS\n\n\
-            -----\nIr     file:function\n-----\n\
-            1,900  ???:cuEventRecord [/x/libcuda.so.1]\n  120  a.rs:demo::serve [/usr/bin/demo]\n\
-              100  ring.rs:metrale_telemetry::kernel::ring::SpanRing<E>::begin [/x/libcuda.so.1]\n\
-               40  ring.rs:metrale_telemetry::kernel::ring::SpanRing<E>::begin [/usr/bin/demo]\n\
-               14  s.rs:<cudarc::driver::CudaStream as X>::launch [/usr/bin/demo]\n";
-        let share = count(functions);
+        let profile = "version: 1\nevents: Ir\nsummary: 1164\n\n\
+            ob=(1) /usr/bin/demo\nfl=(1) a.rs\nfn=(1) demo::serve\n10 100\n\
+            cob=(2) /x/libcuda.so.1\ncfn=(2) cuEventRecord\ncalls=3 7\n11 900\n\
+            +1 20\n\
+            fn=(3) metrale_telemetry::kernel::ring::SpanRing<E>::begin_into\n* 30\n\
+            cfn=(1)\ncalls=1 0\n* 5000\n\
+            fn=(4) <cudarc::driver::CudaStream as X>::launch\n-4 14\n\
+            ob=(2)\nfn=(2)\n1 900\nfn=(3)\n1 100\n\
+            ob=(1)\nfn=(3)\n2 10\n\ntotals: 1164\n";
+        let share = count(profile);
         assert_eq!(
             share,
             Share {
@@ -149,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_profile_without_the_recorder_is_a_problem() {
-        let share = count("5  a.rs:y [x]\n");
+        let share = count("ob=(1) x\nfn=(1) y\n1 5\n");
         assert_eq!(
             share,
             Share {
