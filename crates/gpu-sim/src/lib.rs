@@ -44,8 +44,12 @@
 //!   [`control::set_kernel_duration`] says, else 1 µs.
 //! - **Memory** that really holds bytes, bounds checked, moved at the call.
 //! - **Capture** in all three modes, with per-thread mode exchange,
-//!   invalidation, forks and joins, captured events; **graphs** with kernel,
-//!   copy, event-record and event-wait nodes.
+//!   invalidation, forks and joins, captured events.
+//! - **Graphs**, captured or built by hand: kernel, copy, host, event and child
+//!   nodes, edges with data, clones, executables and their updates, user objects.
+//!   Branches run side by side, two executables too; what their parts cost is set
+//!   in [`control::graphs`], which also counts mistakes that a driver answers
+//!   with success, as launches side by side on one memory.
 //! - **Errors**: sticky ones, chosen ones for chosen calls, calls that take long
 //!   or hang, no device, a stub library, older drivers, a forked child.
 //! - **Handles** that are given out again at once. A dead one answers 400 and is
@@ -58,6 +62,8 @@
 //!
 //! - Kernels compute nothing; modules in binary form are refused (200), the
 //!   `extra` form of a launch too (801), launch attributes are ignored.
+//! - Graph nodes of other kinds: conditional ones, semaphores, copies and sets
+//!   made by hand, allocations outside a capture.
 //! - The device is never full: work of different streams runs side by side.
 //! - Copies are ordered by the host's calls, not by the stream.
 //! - No green contexts, IPC, managed or peer memory, host callbacks, textures,
@@ -67,11 +73,12 @@
 //!
 //! # How far to trust it
 //!
-//! The claims about captures and events are written down as [`scripts`], which
+//! The claims about captures, graphs and events are written down as [`scripts`], which
 //! also run over a real driver. Where NVIDIA states nothing, the simulator takes
 //! the stricter reading: reading a time, waiting for or asking about a stream
 //! that does not capture, copying in step, freeing and unloading count as unsafe
-//! calls; work that a fork leaves unjoined is a node that the capture's last
+//! calls, and so do copying, instantiating, updating and destroying whole
+//! graphs; work that a fork leaves unjoined is a node that the capture's last
 //! nodes do not come after.
 #![deny(missing_docs)]
 

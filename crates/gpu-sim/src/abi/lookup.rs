@@ -25,6 +25,11 @@ const NOT_FOUND: u32 = 1;
 const VERSION_TOO_LOW: u32 = 2;
 
 fn find(config: &Config, name: &str, version: u32, per_thread: bool) -> (Option<Symbol>, u32) {
+    // CUDA 12 gave the name to another function.
+    let name = match name {
+        "cuGraphInstantiate" if version >= 12_000 => "cuGraphInstantiateWithFlags",
+        _ => name,
+    };
     let shown = |symbol: &&Symbol| symbol.base().0 == name && !config.is_hidden(**symbol);
     let candidates = || Symbol::ALL.iter().filter(shown);
     let newest = |twin: bool| {

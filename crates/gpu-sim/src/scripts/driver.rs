@@ -11,7 +11,7 @@ use std::ptr::null_mut;
 use super::Source;
 
 /// See the module.
-pub(super) struct Driver<'s>(&'s Source<'s>);
+pub(super) struct Driver<'s>(pub(super) &'s Source<'s>);
 
 /// What a call came to: `Err` names the function that the driver lacks.
 pub(super) type Called<T> = Result<T, &'static str>;

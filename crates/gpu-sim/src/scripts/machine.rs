@@ -8,6 +8,7 @@ use std::thread;
 
 use super::Difference;
 use super::driver::{Called, Driver};
+use super::graph_steps;
 use super::parse::{Step, steps};
 
 /// A kernel that spins for as many nanoseconds as its argument says. The
@@ -33,28 +34,29 @@ again:
 
 /// What kind of object a name stands for; cleaned up from the last to the first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+pub(super) enum Kind {
     Context,
     Module,
     Function,
     Stream,
     Event,
     Graph,
+    Node,
     Exec,
     Memory,
 }
 
 #[derive(Default)]
-struct Names<'a> {
+pub(super) struct Names<'a> {
     handles: BTreeMap<(Kind, &'a str), u64>,
     retained: u32,
 }
 
 /// The status and, where the step tells one, a value in words.
-type Answer = (u32, Option<String>);
+pub(super) type Answer = (u32, Option<String>);
 
 /// Why a step has no answer.
-enum Trouble {
+pub(super) enum Trouble {
     /// The driver lacks a function.
     Missing(&'static str),
     /// The step is no step.
@@ -185,7 +187,7 @@ fn clean_up(driver: &Driver<'_>, names: &Names<'_>) -> Called<()> {
             Kind::Graph => driver.destroy_graph(*handle)?,
             Kind::Event => driver.destroy_event(*handle)?,
             Kind::Stream => driver.destroy_stream(*handle)?,
-            Kind::Function => continue,
+            Kind::Function | Kind::Node => continue,
             Kind::Module => driver.unload(*handle)?,
             Kind::Context => driver.destroy_context(*handle)?,
         };
@@ -197,7 +199,7 @@ fn clean_up(driver: &Driver<'_>, names: &Names<'_>) -> Called<()> {
 }
 
 impl<'a> Names<'a> {
-    fn find(&self, kind: Kind, name: &str) -> Result<u64, Trouble> {
+    pub(super) fn find(&self, kind: Kind, name: &str) -> Result<u64, Trouble> {
         match (kind, name) {
             (_, "NULL") => return Ok(0),
             (Kind::Stream, "LEGACY") => return Ok(1),
@@ -209,7 +211,12 @@ impl<'a> Names<'a> {
     }
 
     /// Keeps an object under a name if the call that makes it succeeded.
-    fn keep(&mut self, kind: Kind, name: &'a str, (status, handle): (u32, u64)) -> Answer {
+    pub(super) fn keep(
+        &mut self,
+        kind: Kind,
+        name: &'a str,
+        (status, handle): (u32, u64),
+    ) -> Answer {
         if status == 0 {
             self.handles.insert((kind, name), handle);
         }
@@ -217,7 +224,7 @@ impl<'a> Names<'a> {
     }
 
     /// Takes an object out that is destroyed.
-    fn drop(&mut self, kind: Kind, name: &'a str) -> Result<u64, Trouble> {
+    pub(super) fn drop(&mut self, kind: Kind, name: &'a str) -> Result<u64, Trouble> {
         let handle = self.find(kind, name)?;
         self.handles.remove(&(kind, name));
         Ok(handle)
@@ -341,7 +348,7 @@ fn act<'a>(driver: &Driver<'_>, step: &Step<'a>, names: &mut Names<'a>) -> Resul
             driver.pass(ns.parse().map_err(|_| Trouble::Malformed)?);
             0
         }
-        _ => return Err(Trouble::Malformed),
+        _ => return graph_steps::act(driver, step, names),
     };
     Ok((status, None))
 }

@@ -23,6 +23,12 @@
 //! | `wait S E`, `sync-stream S`, `query-stream S`, `sync-context` | waits |
 //! | `begin S MODE`, `end S G`, `capturing S`, `info S`, `mode MODE` | capture; modes `global`, `local`, `relaxed`; `capturing` and `info` tell `none`, `active` or `invalidated`, `mode` the mode before |
 //! | `instantiate X G`, `launch-graph X S`, `nodes G` | graphs; `nodes` tells the number |
+//! | `graph G`, `clone C G`, `find N M C`, `instantiate-for X G FLAGS` | `cuGraphCreate`, `cuGraphClone`, `cuGraphNodeFindInClone`; instantiation with flags |
+//! | `empty N G`, `kernel N G F NS`, `mark N G E`, `wait-node N G E`, `child N G C` | a node; more words are nodes that it comes after |
+//! | `depend G A B`, `undepend G A B` | an edge comes or goes; with `programmatic` at the end one of that kind |
+//! | `type N`, `roots G`, `edges G`, `list-edges G`, `list-edges-and-data G`, `before N`, `behind N` | told: the type's number, and numbers of nodes and edges |
+//! | `node-event N E`, `exec-event X N E`, `exec-kernel X N F NS`, `enable X N`, `disable X N` | changes to a node, and to an executable |
+//! | `update X G`, `flags X`, `upload X S`, `destroy-node N` | `update` tells the result's number |
 //! | `stream-id S`, `stream-context S`, `alloc P`, `free P` | as named |
 //! | `destroy-event E`, `destroy-stream S`, `destroy-graph G`, `destroy-exec X`, `unload M` | destroy |
 //! | `pass NS` | lets NS ns go by: advances the simulator, else sleeps |
@@ -30,8 +36,11 @@
 //! In place of a stream: `NULL`, `LEGACY`, `PER_THREAD`.
 
 mod captures;
+#[macro_use]
 mod driver;
 mod events;
+mod graph_steps;
+mod graphs;
 mod machine;
 mod matrix;
 mod parse;
@@ -83,8 +92,8 @@ impl fmt::Display for Difference {
 /// All scripts.
 #[must_use]
 pub fn all() -> Vec<Script> {
-    let written = events::SCRIPTS.iter().chain(captures::SCRIPTS).cloned();
-    written.chain(matrix::scripts()).collect()
+    let written = [events::SCRIPTS, captures::SCRIPTS, graphs::SCRIPTS].concat();
+    written.into_iter().chain(matrix::scripts()).collect()
 }
 
 impl Script {

@@ -6,6 +6,8 @@ mod captures;
 mod driver_kinds;
 mod elapsed;
 mod faults;
+mod graph_launches;
+mod graphs;
 mod objects;
 mod time;
 
