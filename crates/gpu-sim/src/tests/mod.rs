@@ -7,6 +7,7 @@ mod driver_kinds;
 mod elapsed;
 mod faults;
 mod graph_launches;
+mod graph_refusals;
 mod graphs;
 mod objects;
 mod time;
