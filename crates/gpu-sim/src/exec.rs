@@ -313,5 +313,7 @@ mod tests {
         assert_eq!(run(0, 7), [110, 130, 115, 131]);
         assert_eq!(run(1, 7), [110, 130, 115, 124], "the last starts 7 early");
         assert_eq!(run(1, 90), [110, 130, 115, 116], "but after the other arm");
+        let behind = ready(100, &[(100, 110), (110, 130)], &[edge(1, 1)], 90);
+        assert_eq!(behind, 110, "and not before the one that it overlaps");
     }
 }
