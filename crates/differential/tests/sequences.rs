@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 #[test]
 fn no_sequence_shows_the_recorder() {
-    let ran = Bench::new().try_seeds(0, 400, Maker::Recorder, Look::Everywhere, |_| ());
+    let ran = Bench::new().try_seeds(0, 800, Maker::Recorder, Look::Everywhere, |_| ());
     let tally = ran.unwrap_or_else(|failure| {
         panic!(
             "seed {}: {}\n{}",
