@@ -40,6 +40,7 @@ pub(crate) const RINGS: usize = 2;
 
 const ASK: &str = "cuStreamIsCapturing";
 const CURRENT: &str = "cuCtxGetCurrent";
+const STREAM_ID: &str = "cuStreamGetId";
 pub(crate) const RECORD: &str = "cuEventRecord";
 const MODE: &str = "cuThreadExchangeStreamCaptureMode";
 const NAME: &str = "cuFuncGetName";
@@ -96,6 +97,8 @@ impl Entry {
                 (&[PUSH], pushes),
                 (&[POP], if pushes > 0 { pushes + pops - 1 } else { 0 }),
                 (&[ASK], spans + named),
+                // A lane's start tells its stream from a later one.
+                (&[STREAM_ID], lanes),
                 (&[CURRENT], spans + named),
                 (&[RECORD], spans + facts.anchors.records),
                 (&[CONTEXT_ID], spans + facts.anchors.records),
@@ -122,6 +125,7 @@ impl Entry {
                     (&[MAKE], 1),
                     (&[UNMAKE], 1),
                     (&[ASK], 2 * pairs),
+                    (&[STREAM_ID], pairs),
                     (&[RECORD], 2 * pairs),
                     (&[MODE], 2 + 2 * (pairs + passes) + retry),
                     (&[QUERY], pairs + passes),

@@ -101,12 +101,15 @@ impl Installed {
         let telemetry = self.recorder.telemetry();
         let began_ns = self.step_began_ns.swap(now_ns, Ordering::Relaxed);
         let ended_ns = self.step_ended_ns.swap(NEVER, Ordering::Relaxed);
-        if began_ns != NEVER && ended_ns != NEVER {
-            let took_ns = ended_ns.saturating_sub(began_ns);
+        let wall = (began_ns != NEVER && ended_ns != NEVER).then_some(began_ns..ended_ns);
+        if let Some(wall) = &wall {
+            let took_ns = wall.end.saturating_sub(wall.start);
             telemetry.host().step_wall.observe(took_ns);
         }
         let step = telemetry.step_begin();
-        self.recorder.end_step(self.step());
+        if let Some(shared) = self.recorder.shared() {
+            shared.end_step(self.step(), wall);
+        }
         for (word, value) in self.step.iter().zip(step.to_words()) {
             word.store(value, Ordering::Relaxed);
         }

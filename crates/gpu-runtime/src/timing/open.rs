@@ -35,8 +35,11 @@ impl OpenStep {
         let Some(shared) = shared else {
             return;
         };
-        shared.end_step(self.step);
-        if let Some(took_ns) = shared.since(self.began_ns) {
+        let took_ns = shared.since(self.began_ns);
+        let wall = (self.began_ns.zip(took_ns))
+            .map(|(began_ns, took_ns)| began_ns..began_ns.saturating_add(took_ns));
+        shared.end_step(self.step, wall);
+        if let Some(took_ns) = took_ns {
             shared.telemetry.host().step_wall.observe(took_ns);
         }
     }

@@ -182,7 +182,7 @@ impl Recorder {
     /// end it each.
     pub fn end_step(&self, step: Step) {
         if let Some(shared) = self.shared() {
-            shared.end_step(step);
+            shared.end_step(step, None);
         }
     }
 

@@ -13,10 +13,11 @@ use super::names::Names;
 use super::verdict::{Verdict, verdict};
 use metrale_gpu_sys::cuda::Driver;
 use metrale_telemetry::kernel::{
-    EventOps, LANES, NotBegun, NotEnded, SpanKey, SpanRing, SpanTag, SpanToken, StepId,
+    EventOps, NotBegun, NotEnded, SpanKey, SpanRing, SpanTag, SpanToken, StepId,
 };
 use metrale_telemetry::runtime::{FOLLOWED_STEPS, Fold};
 use metrale_telemetry::{Level, Step, Telemetry};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 /// Any key of a ring names that ring.
@@ -114,10 +115,12 @@ impl Shared {
         }
     }
 
-    pub(super) fn end_step(&self, step: Step) {
+    /// `wall`: from the step's begin to its end, where that was measured.
+    pub(super) fn end_step(&self, step: Step, wall: Option<Range<u64>>) {
         if let Some(track) = step.track() {
             self.anchors.table.close(track);
         }
+        self.telemetry.close_step(step, wall);
     }
 
     /// Whether nothing is to be measured.
@@ -157,7 +160,7 @@ impl Shared {
         if self.telemetry.level() != Level::Kernel {
             return None;
         }
-        if lane >= LANES.len() {
+        if lane >= self.telemetry.lanes() {
             self.refuse(&self.lanes, step);
             return None;
         }
@@ -176,7 +179,7 @@ impl Shared {
             return None;
         }
         self.telemetry.count_sampled_launch();
-        if lane >= LANES.len() {
+        if lane >= self.telemetry.lanes() {
             self.refuse(&self.kernels, step);
             return None;
         }
@@ -204,6 +207,9 @@ impl Shared {
             armed: step.is_armed(),
             step: id,
         };
+        if let SpanKey::Lane(_) = key {
+            self.telemetry.enter_lane(step);
+        }
         let begun = if step.track().is_none() {
             ring.begin_tagged(key, tag(step.id()), stream)
         } else if ring.ops().admits(stream) {
@@ -218,8 +224,16 @@ impl Shared {
             Err(NotBegun::Refused)
         };
         begun
-            .inspect_err(|why| self.telemetry.instruments().count_not_begun(key, *why))
+            .inspect_err(|why| self.not_begun(key, step, *why))
             .ok()
+    }
+
+    #[cold]
+    fn not_begun(&self, key: SpanKey, step: Step, why: NotBegun) {
+        self.telemetry.instruments().count_not_begun(key, why);
+        if let (SpanKey::Lane(_), Some(number)) = (key, step.number()) {
+            self.telemetry.leave_lane(number, true);
+        }
     }
 
     /// Counts a span of `step` that is not begun: what it would have timed is
@@ -238,15 +252,29 @@ impl Shared {
         let stream = stream.number_in(self.context);
         if let Err(NotEnded::Failed(lost)) = ring.end_span(token, stream) {
             self.telemetry.instruments().count_failed(lost.key);
+            self.leave_lane(lost.key, lost.tag.step, true);
             self.lose(lost.tag.step);
         }
     }
 
     pub(super) fn cancel(&self, key: SpanKey, token: SpanToken) {
-        if let Some(tag) = self.ring(key).cancel(token)
-            && let StepId::Track(track) = tag.step
-        {
-            self.anchors.table.withdraw(track);
+        if let Some(tag) = self.ring(key).cancel(token) {
+            self.leave_lane(key, tag.step, false);
+            if let StepId::Track(track) = tag.step {
+                self.anchors.table.withdraw(track);
+            }
+        }
+    }
+
+    /// Before the step's track is given up, which knows its number.
+    fn leave_lane(&self, key: SpanKey, step: StepId, lost: bool) {
+        let number = match step {
+            StepId::Number(number) => Some(number),
+            StepId::Track(track) => self.anchors.table.number(track),
+            StepId::Unknown => None,
+        };
+        if let (SpanKey::Lane(_), Some(number)) = (key, number) {
+            self.telemetry.leave_lane(number, lost);
         }
     }
 
