@@ -252,7 +252,7 @@ pub(crate) fn broken(entry: Entry, calls: &[Call], facts: &Facts) -> Vec<String>
             broken.push(format!("{} met a capture: {}", call.name, call.status));
         }
         let previous = at.checked_sub(1).and_then(|before| calls.get(before));
-        let others = |call: &&Call| call.name != CONTEXT_ID;
+        let others = |call: &&Call| ![CONTEXT_ID, STREAM_ID].contains(&call.name);
         let mut before = calls[..at].iter().rev().filter(others);
         let asked = before.next();
         // A start's may be the one before its step's anchor.
