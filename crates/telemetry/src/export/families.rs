@@ -119,7 +119,7 @@ pub(super) const FAMILIES: &[Family] = &[
     scalar("metrale_polls_refused", Counter, "Polls that the driver did not allow", |snapshot| count(health(snapshot, |health| health.polls_refused))),
     scalar("metrale_slow_polls", Counter, "Polls that took over a millisecond", |snapshot| count(health(snapshot, |health| health.slow_polls))),
     scalar("metrale_polling_stops", Counter, "How often slow polls stopped polling for ten seconds", |snapshot| count(health(snapshot, |health| health.polling_stops))),
-    scalar("metrale_invalid_times", Counter, "Times that were negative, infinite or not a number", |snapshot| count(health(snapshot, |health| health.invalid_times))),
+    scalar("metrale_invalid_times", Counter, "Times that cannot be: negative, infinite, not a number, or longer than there was time for", |snapshot| count(health(snapshot, |health| health.invalid_times))),
     scalar("metrale_names_lost", Counter, "Names of kernels and graphs that found no room", |snapshot| count(health(snapshot, |health| health.names_lost))),
     // The page.
     Family { read: Read::Page(snapshots), ..family(PAGE_FAMILY, Gauge, "Snapshots behind this page: `shown`, `added` to one with the same labels, or left out: `repeated`, of an `other_version`, with a number that is `not_finite`, with `no_gpu`", &["state"], "6 for each page", |_| Vec::new()) },

@@ -342,7 +342,8 @@ pub struct RecorderHealth {
     pub harvests_skipped: u64,
     /// The least time between two harvests now, nanoseconds; 0 at the full rate.
     pub harvest_interval_ns: u64,
-    /// Times that were negative, infinite or not a number.
+    /// Times that cannot be: negative, infinite, not a number, or longer than there
+    /// was time for.
     pub invalid_times: u64,
     /// Names that found no room, or were too long.
     pub names_lost: u64,
