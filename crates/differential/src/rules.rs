@@ -102,7 +102,7 @@ impl Entry {
                 (&[CURRENT], spans + named),
                 (&[RECORD], spans + facts.anchors.records),
                 (&[CONTEXT_ID], spans + facts.anchors.records),
-                (&[MODE], named * (2 + retry)),
+                (&[MODE], (lanes + named) * (2 + retry)),
                 (&[NAME], named),
             ]
         };
@@ -252,7 +252,7 @@ pub(crate) fn broken(entry: Entry, calls: &[Call], facts: &Facts) -> Vec<String>
             broken.push(format!("{} met a capture: {}", call.name, call.status));
         }
         let previous = at.checked_sub(1).and_then(|before| calls.get(before));
-        let others = |call: &&Call| ![CONTEXT_ID, STREAM_ID].contains(&call.name);
+        let others = |call: &&Call| ![CONTEXT_ID, STREAM_ID, MODE].contains(&call.name);
         let mut before = calls[..at].iter().rev().filter(others);
         let asked = before.next();
         // A start's may be the one before its step's anchor.

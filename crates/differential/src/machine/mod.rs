@@ -115,7 +115,7 @@ struct Installed {
     context: u64,
     guest: Option<Box<dyn Guest>>,
     /// Streams that spans were ended on, by ring, since it was empty.
-    ended_on: [Vec<u64>; 2],
+    ended_on: [Vec<(u64, usize)>; 2],
     events: Events,
 }
 

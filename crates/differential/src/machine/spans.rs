@@ -12,6 +12,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Spans that are open at once.
 const MOST_SPANS: usize = 16;
 
+/// The handle of the calling thread's own default stream.
+const PER_THREAD: u64 = 2;
+
 /// A span of the application's, begun or not.
 #[derive(Clone, Copy)]
 pub(super) struct Span {
@@ -71,12 +74,19 @@ impl Machine {
         };
         let about = self.about(place, at);
         self.enter_for(place, Entry::End, about, |guest| guest.end(what, span, at));
+        let stream = self.told_apart(stream);
         if let Some(installed) = self.installed.get_mut(place) {
             let ended_on = &mut installed.ended_on[usize::from(!what.is_lane())];
-            if !ended_on.contains(&stream.handle) {
-                ended_on.push(stream.handle);
+            if !ended_on.contains(&stream) {
+                ended_on.push(stream);
             }
         }
+    }
+
+    /// A stream as a guest tells it apart: each thread has a per-thread one.
+    fn told_apart(&self, stream: Owned) -> (u64, usize) {
+        let is_per_thread = stream.handle == PER_THREAD;
+        (stream.handle, if is_per_thread { self.thread } else { 0 })
     }
 
     pub(super) fn install(&mut self, c: u8) {
@@ -338,12 +348,13 @@ impl Machine {
             guest.serve(lane, function, at, &mut within);
         }));
         self.shut(place, Entry::Close, &before, guest.books());
+        let stream = self.told_apart(stream);
         let installed = &mut self.installed[place];
         installed.events.change_step(outer);
         installed.guest = Some(guest);
         for ended_on in &mut installed.ended_on {
-            if !ended_on.contains(&stream.handle) {
-                ended_on.push(stream.handle);
+            if !ended_on.contains(&stream) {
+                ended_on.push(stream);
             }
         }
         if result.is_err() {
