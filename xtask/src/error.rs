@@ -46,6 +46,19 @@ pub(crate) enum Error {
         /// What is missing there.
         problem: String,
     },
+    /// A library does not say which compiler it needs.
+    #[error("{0} declares no rust-version in its Cargo.toml")]
+    NoCompiler(&'static str),
+    /// A program outside the workspace measured something else.
+    #[error("the program on cudarc {version} printed\n{printed}\nand not\n{wanted}")]
+    Outside {
+        /// The version of cudarc.
+        version: &'static str,
+        /// What it printed.
+        printed: String,
+        /// What it takes in truth.
+        wanted: &'static str,
+    },
     /// Tidy found violations; they have been listed.
     #[error("{0} violation(s) of the house rules, listed above")]
     Untidy(usize),

@@ -4,7 +4,8 @@
 //!
 //! The crate stands in a temporary folder, because `.cargo/config.toml` would
 //! choose the CUDA version anywhere below the workspace. Its dependency lines are
-//! the README's, with our crates taken from this checkout.
+//! the README's, with our crates taken from this checkout. Stacks that pin an older
+//! cudarc are a second program, which runs on the simulated driver.
 
 use std::{fs, path::Path};
 
@@ -22,13 +23,39 @@ const HEADING: &str = "Use it in your server";
 /// The program, which that section shows the heart of.
 const PROGRAM: &str = "crates/gpu-runtime/examples/readme.rs";
 
+/// What a server depends on, from the bottom up.
+const LIBRARIES: [&str; 3] = [
+    "metrale-gpu-sys",
+    "metrale-telemetry",
+    "metrale-gpu-runtime",
+];
+
+/// A program on raw handles, for a cudarc that does not tell those of functions.
+const OLDER_PROGRAM: &str = "crates/gpu-runtime/examples/older_cudarc.rs";
+
+/// Versions of cudarc, how each loads the driver, our feature for it, and whether
+/// the program is run too. Those before 0.19 want all functions of a CUDA version at
+/// once, which the simulator has not.
+const OLDER: [(&str, &str, &str, bool); 4] = [
+    ("0.16.6", "dynamic-loading", "", false),
+    ("0.17.8", "dynamic-loading", "", false),
+    ("0.19.0", "fallback-dynamic-loading", "\"cudarc\"", false),
+    ("0.19.8", "fallback-dynamic-loading", "\"cudarc\"", true),
+];
+
+/// 100 launches of 5 us, and lanes that hold one each.
+const OLDER_PRINTS: &str = "lanes: 100, 500000 ns\nattention: 100, 500000 ns";
+
+const PACKAGE: &str = "[package]\nname = \"metrale-outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
+                       publish = false\n\n[workspace]\n\n[lints.rust]\nwarnings = \"deny\"\n\n";
+
 /// cudarc's features for the CUDA versions that are promised.
 const VERSIONS: [&str; 2] = ["cuda-12080", "cuda-13000"];
 
 /// Keys that say where a dependency comes from.
 const FROM: [&str; 6] = ["git", "branch", "tag", "rev", "version", "path"];
 
-/// Checks the crate for each CUDA version, with the workspace's locked packages.
+/// Checks the crates for each version of cudarc and CUDA, with the workspace's locked packages.
 pub(crate) fn run() -> Result<()> {
     let root = cargo::root();
     let readme = root.join("README.md");
@@ -39,6 +66,8 @@ pub(crate) fn run() -> Result<()> {
     let sh = Shell::new()?;
     sh.change_dir(folder.path());
     sh.create_dir("src")?;
+    oldest_compiler(&sh, root)?;
+    older(&sh, root, target.as_std_path())?;
     sh.copy_file(root.join(PROGRAM), folder.path().join("src/main.rs"))?;
     for version in VERSIONS {
         println!("outside crate with {version}");
@@ -52,6 +81,87 @@ pub(crate) fn run() -> Result<()> {
             .run()?;
     }
     Ok(())
+}
+
+/// Checks the libraries with the oldest compiler that they declare.
+fn oldest_compiler(sh: &Shell, root: &Path) -> Result<()> {
+    let metadata = cargo::metadata()?;
+    for name in LIBRARIES {
+        let package = metadata
+            .workspace_packages()
+            .into_iter()
+            .find(|package| package.name == name);
+        let declared = package.and_then(|package| package.rust_version.as_ref());
+        let version = declared.ok_or(Error::NoCompiler(name))?.to_string();
+        println!("{name} with Rust {version}");
+        cmd!(
+            sh,
+            "rustup toolchain install {version} --profile minimal --no-self-update"
+        )
+        .quiet()
+        .ignore_stderr()
+        .run()?;
+        let target = metadata.target_directory.join("oldest");
+        let _folder = sh.push_dir(root);
+        cmd!(
+            sh,
+            "rustup run {version} cargo check --locked --package {name} --target-dir {target}"
+        )
+        .run()?;
+    }
+    Ok(())
+}
+
+/// Checks, and runs on the simulated driver, a stack on an older cudarc.
+fn older(sh: &Shell, root: &Path, target: &Path) -> Result<()> {
+    let libraries = crate::sim::build()?;
+    sh.copy_file(
+        root.join(OLDER_PROGRAM),
+        sh.current_dir().join("src/main.rs"),
+    )?;
+    for (version, loading, feature, runs) in OLDER {
+        println!("outside crate with cudarc {version}");
+        sh.write_file(
+            "Cargo.toml",
+            older_manifest(root, version, loading, feature),
+        )?;
+        sh.copy_file(root.join("Cargo.lock"), sh.current_dir().join("Cargo.lock"))?;
+        if !runs {
+            cmd!(sh, "cargo check --target-dir {target}")
+                .env_remove("CUDARC_CUDA_VERSION")
+                .run()?;
+            continue;
+        }
+        let printed = cmd!(sh, "cargo run --quiet --target-dir {target}")
+            .env_remove("CUDARC_CUDA_VERSION")
+            .env("LD_LIBRARY_PATH", &libraries)
+            .read()?;
+        if printed != OLDER_PRINTS {
+            return Err(Error::Outside {
+                version,
+                printed,
+                wanted: OLDER_PRINTS,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// A manifest with that cudarc, and with ours that knows it (`feature`) or none.
+fn older_manifest(root: &Path, version: &str, loading: &str, feature: &str) -> String {
+    let crates = root.join("crates");
+    let crates = crates.display();
+    format!(
+        r#"{PACKAGE}[features]
+default = [{feature}]
+cudarc = []
+
+[dependencies]
+metrale-gpu-runtime = {{ path = "{crates}/gpu-runtime", default-features = false, features = [{feature}] }}
+metrale-telemetry = {{ path = "{crates}/telemetry" }}
+cudarc = {{ version = "={version}", default-features = false, features = ["std", "driver", "{loading}", "cuda-12080"] }}
+"#
+    )
 }
 
 fn problem(problem: String) -> Error {
@@ -102,10 +212,8 @@ fn manifest(dependencies: &str, root: &Path, version: &str) -> Result<String, St
     if ours == 0 || cuda == 0 {
         return Err("its toml block lacks a metrale crate or cudarc".to_owned());
     }
-    let own = "[package]\nname = \"metrale-outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
-                   publish = false\n\n[workspace]\n\n[lints.rust]\nwarnings = \"deny\"\n\n";
     let dependencies = Table::from_iter([("dependencies".to_owned(), dependencies.into())]);
-    Ok(format!("{own}{dependencies}"))
+    Ok(format!("{PACKAGE}{dependencies}"))
 }
 
 #[cfg(test)]

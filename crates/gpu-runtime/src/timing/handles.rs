@@ -250,15 +250,15 @@ impl From<GraphRef> for KernelRef<'_> {
     }
 }
 
+// Only plain getters of cudarc's objects are called: its other methods take errors
+// that belong to the application.
 #[cfg(feature = "cudarc")]
-mod of_cudarc {
-    use super::{FuncRef, KernelRef, OwnedStream, StreamRef};
-    use cudarc::driver::{CudaFunction, CudaStream};
+mod of_streams {
+    use super::{OwnedStream, StreamRef};
+    use cudarc::driver::CudaStream;
     use std::marker::PhantomData;
     use std::sync::Arc;
 
-    // Only plain getters of cudarc's objects are called: its other methods
-    // take errors that belong to the application.
     impl<'a> From<&'a CudaStream> for StreamRef<'a> {
         fn from(stream: &'a CudaStream) -> Self {
             Self {
@@ -292,6 +292,13 @@ mod of_cudarc {
             Self::from(Arc::clone(owner))
         }
     }
+}
+
+#[cfg(feature = "cudarc-function")]
+mod of_functions {
+    use super::{FuncRef, KernelRef};
+    use cudarc::driver::CudaFunction;
+    use std::marker::PhantomData;
 
     impl<'a> From<&'a CudaFunction> for KernelRef<'a> {
         fn from(function: &'a CudaFunction) -> Self {
