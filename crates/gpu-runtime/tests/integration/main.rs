@@ -26,6 +26,7 @@ mod pacing;
 mod passes;
 mod processes;
 mod races;
+mod records;
 mod rig;
 mod snapshot;
 mod spans;
