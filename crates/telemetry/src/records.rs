@@ -2,7 +2,8 @@
 //! What a serving thread says of its step, and the records that steps leave.
 
 use crate::kernel::{
-    RecentSteps, ShapeTimes, SlowMinute, StepCursor, StepRecord, StepShape, Timeline,
+    RecentSteps, Recording, ShapeTimes, SlowMinute, StepCursor, StepRecord, StepShape, Timeline,
+    TooManyStepsError,
 };
 use crate::level::Level;
 use crate::step::Step;
@@ -56,5 +57,37 @@ impl Telemetry {
     #[must_use]
     pub fn timelines(&self) -> Vec<Timeline> {
         self.instruments().timelines()
+    }
+
+    /// Records the timelines of the next `steps` complete armed steps, in place
+    /// of what was recorded before; 0 ends that. Memory for as many steps as
+    /// large as they may be is taken here, half a mebibyte each, and kept until
+    /// the next call. Under [`Sampling::Spread`](crate::Sampling::Spread) no
+    /// step is armed, and none recorded.
+    ///
+    /// # Errors
+    /// [`TooManyStepsError`]; nothing changes then.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), metrale_telemetry::kernel::TooManyStepsError> {
+    /// use metrale_telemetry::global;
+    ///
+    /// global().record_steps(16)?;
+    /// // ... as the server goes on:
+    /// if let Some(recording) = global().recording() {
+    ///     println!("{} of {} steps", recording.timelines.len(), recording.steps);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn record_steps(&self, steps: usize) -> Result<(), TooManyStepsError> {
+        self.instruments().record_steps(steps)
+    }
+
+    /// What was recorded so far, if that was asked for. It allocates; a pass that
+    /// comes meanwhile keeps no timeline.
+    #[must_use]
+    pub fn recording(&self) -> Option<Recording> {
+        self.instruments().recording()
     }
 }

@@ -23,7 +23,7 @@ use super::MAX_LANES;
 use super::estimates::{LaneOfStep, RowOfStep, StepSums};
 use super::folded::{BusyGap, Folded};
 use super::landing::Launches;
-use super::records::Timelines;
+use super::records::{LaidOut, StepLog};
 use super::span::{Flags, SpanTag, StepId};
 use super::steps::{FOLLOWED_STEPS, Standing, StepTable};
 use super::timeline::{NO_ROW, Scratch};
@@ -209,7 +209,7 @@ impl Fold {
         table: &StepTable,
         newest: u32,
         folded: &mut Folded,
-        mut kept: Option<&mut Timelines>,
+        mut log: Option<&mut StepLog>,
         is_over: impl Fn(&Standing, u32) -> bool,
         floor_ns: Option<u64>,
     ) {
@@ -231,7 +231,7 @@ impl Fold {
                 if gone == 0 {
                     add_up(&mut self.rows);
                 }
-                self.fold(entry, &standing, floor_ns, folded, kept.as_deref_mut());
+                self.fold(entry, &standing, floor_ns, folded, log.as_deref_mut());
                 gone |= 1 << entry;
                 table.free(standing.track);
             }
@@ -251,7 +251,7 @@ impl Fold {
         standing: &Standing,
         floor_ns: Option<u64>,
         folded: &mut Folded,
-        kept: Option<&mut Timelines>,
+        log: Option<&mut StepLog>,
     ) {
         let step = *self.spans.step(entry);
         let is_complete = standing.closed && step.over >= standing.spans;
@@ -264,13 +264,19 @@ impl Fold {
         let is_placed = standing.placed && !is_lost;
         let spans = self.spans.of(entry).filter(|_| is_placed);
         let figures = spans.map(|(lanes, launches)| {
-            if let Some(kept) = kept {
-                kept.keep(standing.number, lanes, launches);
-            }
             let busy = BusyGap::of(floor_ns);
-            self.scratch.figures(self.lanes, lanes, launches, |launch| {
+            let figures = self.scratch.figures(self.lanes, lanes, launches, |launch| {
                 folded.add_launch(&launch, busy);
-            })
+            });
+            if let Some(log) = log {
+                log.keep(&LaidOut {
+                    number: standing.number,
+                    lanes,
+                    launches,
+                    figures: &figures,
+                });
+            }
+            figures
         });
         // Under `Spread` no step is armed, and none wants a place.
         let armed = standing.armed;

@@ -6,7 +6,8 @@ use super::folded::{Folded, StepLosses};
 use super::folded_copy::FoldedCopy;
 use super::landing::{Batch, Landing, Launches};
 use super::records::{
-    OpenSteps, RecentSteps, SlowMinute, StepCursor, StepLog, StepRecord, Timeline,
+    OpenSteps, RecentSteps, RecordedSteps, Recording, SlowMinute, StepCursor, StepLog, StepRecord,
+    Timeline, TooManyStepsError,
 };
 use super::span::{Landed, NotBegun, SpanKey};
 use super::table::{KERNEL_TABLE_SLOTS, KernelTable};
@@ -296,14 +297,34 @@ impl KernelInstruments {
     }
 
     pub(crate) fn timelines(&self) -> Vec<Timeline> {
-        let places = self.placed();
-        let func = |row: u16| {
-            let mut of = places
+        let func = self.func_of_row();
+        let log = lock_alive(&self.log);
+        log.map_or_else(Vec::new, |log| log.timelines.read(self.lanes(), func))
+    }
+
+    pub(crate) fn recording(&self) -> Option<Recording> {
+        let func = self.func_of_row();
+        let log = lock_alive(&self.log)?;
+        log.timelines.read_recording(self.lanes(), func)
+    }
+
+    pub(crate) fn record_steps(&self, steps: usize) -> Result<(), TooManyStepsError> {
+        let recording = RecordedSteps::new(steps)?;
+        let before = lock_alive(&self.log).and_then(|mut log| log.timelines.record(recording));
+        // Without the lock: it may be much memory.
+        drop(before);
+        Ok(())
+    }
+
+    /// Tells the handle of a row.
+    fn func_of_row(&self) -> impl Fn(u16) -> Option<u64> + use<> {
+        let placed = self.placed();
+        move |row| {
+            let mut own = placed
                 .iter()
                 .filter(|(place, _)| *place == usize::from(row));
-            of.next().map(|(_, func)| *func)
-        };
-        lock_alive(&self.log).map_or_else(Vec::new, |log| log.timelines.read(func))
+            own.next().map(|(_, func)| *func)
+        }
     }
 
     pub(crate) fn slowest_steps(&self, now_ns: u64) -> Vec<SlowMinute> {

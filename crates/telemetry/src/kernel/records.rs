@@ -17,8 +17,10 @@ pub(super) use open::GIVEN_UP;
 pub use open::{OPEN_STEPS, OpenStep, OpenSteps};
 pub(super) use shapes::ShapeSums;
 pub use shapes::{SHAPE_BUCKETS, ShapeTimes};
-pub(super) use timelines::Timelines;
-pub use timelines::{KEPT_TIMELINES, Timeline, TimelineSpan};
+pub use timelines::{
+    KEPT_TIMELINES, MAX_RECORDED_STEPS, Recording, Timeline, TimelineSpan, TooManyStepsError,
+};
+pub(super) use timelines::{LaidOut, RecordedSteps};
 
 use super::MAX_LANES;
 use serde::{Deserialize, Serialize};

@@ -206,8 +206,14 @@ impl Folding<'_> {
                 || newest.wrapping_sub(standing.track) as i32 >= GIVEN_UP as i32
         };
         let mut log = try_lock(&into.log);
-        let kept = log.as_deref_mut().map(|log| &mut log.timelines);
-        fold.each_step(table, newest, &mut folded, kept, is_over, floor_ns);
+        fold.each_step(
+            table,
+            newest,
+            &mut folded,
+            log.as_deref_mut(),
+            is_over,
+            floor_ns,
+        );
         if let Some(log) = &mut log {
             let open = &into.open_steps;
             fold.records.record(open, &mut folded, log, false);

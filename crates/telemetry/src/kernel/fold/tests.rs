@@ -5,6 +5,7 @@ mod programs;
 mod records;
 mod rig;
 mod room;
+mod timelines;
 
 use super::StepTable;
 use crate::kernel::steps::FOLLOWED_STEPS;

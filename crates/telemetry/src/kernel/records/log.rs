@@ -5,7 +5,7 @@
 //! serving threads never take it. Memory is taken once.
 
 use super::StepRecord;
-use super::timelines::Timelines;
+use super::timelines::{LaidOut, Timelines};
 
 /// Records that are kept.
 pub const RECENT_STEPS: usize = 1_024;
@@ -14,6 +14,9 @@ pub const SLOWEST_STEPS: usize = 32;
 /// Minutes of which they are kept, the present one among them.
 const MINUTES: usize = 10;
 const MINUTE_NS: u64 = 60_000_000_000;
+/// Records among which a step's own is, where it was left before the step was
+/// folded.
+const LOOK_BACK: u64 = 64;
 
 /// The last records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -114,6 +117,19 @@ impl StepLog {
         self.overwritten += oldest.saturating_sub(self.read);
         self.read = self.read.max(oldest);
         self.keep_slow(step);
+        if step.armed {
+            self.timelines.add_record(step);
+        }
+    }
+
+    /// Keeps the timeline of a step; as [`push`](Self::push) without allocating.
+    pub(in crate::kernel) fn keep(&mut self, step: &LaidOut<'_>) {
+        let mut last = (self.total.saturating_sub(LOOK_BACK)..self.total).rev();
+        let left = last.find_map(|at| {
+            let record = self.recent.get((at % RECENT_STEPS as u64) as usize);
+            record.filter(|record| record.number == step.number)
+        });
+        self.timelines.keep(step, left);
     }
 
     fn keep_slow(&mut self, step: &StepRecord) {

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The timelines of the last complete steps, as they landed. Memory is taken
-//! once; a step overwrites the oldest.
+//! The timelines of complete steps: the last ones, of which a new one
+//! overwrites the oldest, and those of a recording, which stops when it is
+//! full. Memory is taken once; to keep a step allocates nothing.
 
+use super::StepRecord;
 use crate::kernel::fold::MAX_STEP_SPANS;
-use crate::kernel::timeline::Interval;
+use crate::kernel::timeline::{Figures, Interval, LaneFigures};
 
 /// Timelines that are kept.
 pub const KEPT_TIMELINES: usize = 4;
+/// The most steps that a recording has; each takes up to half a mebibyte.
+pub const MAX_RECORDED_STEPS: usize = 64;
 
 /// An armed step, laid out in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,10 +18,16 @@ pub const KEPT_TIMELINES: usize = 4;
 pub struct Timeline {
     /// How many steps came before it.
     pub step: u64,
+    /// What else is known of it; `None` where it left no record yet.
+    pub record: Option<StepRecord>,
     /// The spans of its lanes.
     pub lanes: Vec<TimelineSpan>,
     /// Its launches, on each stream in the order of their begins.
     pub launches: Vec<TimelineSpan>,
+    /// How the time of each lane was spent, by index.
+    pub figures: Vec<LaneFigures>,
+    /// The same of all lanes together.
+    pub device: LaneFigures,
 }
 
 /// A span of a timeline.
@@ -37,51 +47,90 @@ pub struct TimelineSpan {
     pub func: Option<u64>,
 }
 
+/// The timelines of the next armed steps, as
+/// [`Telemetry::record_steps`](crate::Telemetry::record_steps) asked for them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Recording {
+    /// How many steps were asked for.
+    pub steps: usize,
+    /// Those that there are so far, the oldest first.
+    pub timelines: Vec<Timeline>,
+}
+
+impl Recording {
+    /// Every step that was asked for is there.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.timelines.len() == self.steps
+    }
+}
+
+/// More steps than a recording can have.
+///
+/// ```
+/// use metrale_telemetry::Telemetry;
+/// use metrale_telemetry::kernel::MAX_RECORDED_STEPS;
+///
+/// let error = Telemetry::new().record_steps(MAX_RECORDED_STEPS + 1).unwrap_err();
+/// assert_eq!(error.to_string(), "65 steps are to be recorded: at most 64 can be");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{asked} steps are to be recorded: at most {MAX_RECORDED_STEPS} can be")]
+#[non_exhaustive]
+pub struct TooManyStepsError {
+    /// How many were asked for.
+    pub asked: usize,
+}
+
+/// A step as it is folded.
+pub(in crate::kernel) struct LaidOut<'a> {
+    pub(in crate::kernel) number: u64,
+    pub(in crate::kernel) lanes: &'a [Interval],
+    pub(in crate::kernel) launches: &'a [Interval],
+    pub(in crate::kernel) figures: &'a Figures,
+}
+
 #[derive(Default)]
 struct Kept {
     step: u64,
+    record: Option<StepRecord>,
     /// Of these the first are lanes.
     spans: Vec<Interval>,
     lanes: usize,
+    figures: Figures,
 }
 
-/// See the module.
-pub(in crate::kernel) struct Timelines {
-    kept: Vec<Kept>,
-    /// Steps so far; the next one has the place of this number.
-    total: usize,
-}
-
-impl Timelines {
-    pub(super) const fn new() -> Self {
+impl Kept {
+    fn new() -> Self {
         Self {
-            kept: Vec::new(),
-            total: 0,
-        }
-    }
-
-    pub(super) fn take_memory(&mut self) {
-        self.kept.resize_with(KEPT_TIMELINES, || Kept {
             spans: Vec::with_capacity(MAX_STEP_SPANS),
-            ..Kept::default()
-        });
-    }
-
-    /// Keeps a step of at most [`MAX_STEP_SPANS`]; after
-    /// [`take_memory`](Self::take_memory) without allocating.
-    pub(in crate::kernel) fn keep(&mut self, step: u64, lanes: &[Interval], launches: &[Interval]) {
-        if let Some(kept) = self.kept.get_mut(self.total % KEPT_TIMELINES) {
-            kept.step = step;
-            kept.lanes = lanes.len();
-            kept.spans.clear();
-            kept.spans.extend_from_slice(lanes);
-            kept.spans.extend_from_slice(launches);
-            self.total += 1;
+            ..Self::default()
         }
     }
 
-    /// What is kept, the oldest first; `func` tells the handle of a row.
-    pub(in crate::kernel) fn read(&self, func: impl Fn(u16) -> Option<u64>) -> Vec<Timeline> {
+    /// Takes a step of at most [`MAX_STEP_SPANS`].
+    fn set(&mut self, step: &LaidOut<'_>, record: Option<&StepRecord>) {
+        self.step = step.number;
+        self.record = record.copied();
+        self.lanes = step.lanes.len();
+        self.spans.clear();
+        self.spans.extend_from_slice(step.lanes);
+        self.spans.extend_from_slice(step.launches);
+        self.figures = *step.figures;
+    }
+
+    /// The step has left its record; whether it is this one.
+    fn add_record(&mut self, record: &StepRecord) -> bool {
+        let is_own = self.step == record.number && !self.spans.is_empty();
+        if is_own {
+            self.record = Some(*record);
+        }
+        is_own
+    }
+
+    /// `func` tells the handle of a row, `named` how many lanes there are.
+    fn read(&self, named: usize, func: &impl Fn(u16) -> Option<u64>) -> Timeline {
         let span = |span: &Interval| TimelineSpan {
             start_ns: span.start_ns,
             ns: span.ns,
@@ -89,16 +138,115 @@ impl Timelines {
             lane: span.lane(),
             func: func(span.row),
         };
+        let (lanes, launches) = self.spans.split_at(self.lanes);
+        Timeline {
+            step: self.step,
+            record: self.record,
+            lanes: lanes.iter().map(span).collect(),
+            launches: launches.iter().map(span).collect(),
+            figures: self.figures.lanes.iter().take(named).copied().collect(),
+            device: self.figures.device,
+        }
+    }
+}
+
+/// See the module.
+pub(in crate::kernel) struct Timelines {
+    last: Vec<Kept>,
+    /// Steps so far; the next one has the place of this number.
+    total: usize,
+    recording: Option<RecordedSteps>,
+}
+
+/// A recording that is filled.
+pub(in crate::kernel) struct RecordedSteps {
+    /// As many as were asked for.
+    steps: Vec<Kept>,
+    /// How many of them are there.
+    taken: usize,
+}
+
+impl RecordedSteps {
+    /// Takes the memory; `None` for no steps.
+    pub(in crate::kernel) fn new(steps: usize) -> Result<Option<Self>, TooManyStepsError> {
+        match steps {
+            0 => Ok(None),
+            1..=MAX_RECORDED_STEPS => Ok(Some(Self {
+                steps: (0..steps).map(|_| Kept::new()).collect(),
+                taken: 0,
+            })),
+            asked => Err(TooManyStepsError { asked }),
+        }
+    }
+}
+
+impl Timelines {
+    pub(super) const fn new() -> Self {
+        Self {
+            last: Vec::new(),
+            total: 0,
+            recording: None,
+        }
+    }
+
+    pub(super) fn take_memory(&mut self) {
+        self.last.resize_with(KEPT_TIMELINES, Kept::new);
+    }
+
+    /// Keeps a step, and its record if it left one; after
+    /// [`take_memory`](Self::take_memory) without allocating.
+    pub(super) fn keep(&mut self, step: &LaidOut<'_>, record: Option<&StepRecord>) {
+        if let Some(place) = self.last.get_mut(self.total % KEPT_TIMELINES) {
+            place.set(step, record);
+            self.total += 1;
+        }
+        if let Some(recording) = &mut self.recording
+            && let Some(place) = recording.steps.get_mut(recording.taken)
+        {
+            place.set(step, record);
+            recording.taken += 1;
+        }
+    }
+
+    /// An armed step left its record.
+    pub(super) fn add_record(&mut self, record: &StepRecord) {
+        self.last.iter_mut().any(|kept| kept.add_record(record));
+        if let Some(recording) = &mut self.recording {
+            let taken = recording.steps[..recording.taken].iter_mut();
+            taken.rev().any(|kept| kept.add_record(record));
+        }
+    }
+
+    /// Begins another recording; returns the one before.
+    pub(in crate::kernel) fn record(
+        &mut self,
+        recording: Option<RecordedSteps>,
+    ) -> Option<RecordedSteps> {
+        std::mem::replace(&mut self.recording, recording)
+    }
+
+    /// The last ones, the oldest first; see [`Kept::read`].
+    pub(in crate::kernel) fn read(
+        &self,
+        named: usize,
+        func: impl Fn(u16) -> Option<u64>,
+    ) -> Vec<Timeline> {
         let steps = self.total.saturating_sub(KEPT_TIMELINES)..self.total;
-        let kept = steps.filter_map(|at| self.kept.get(at % KEPT_TIMELINES));
-        let timelines = kept.map(|kept| {
-            let (lanes, launches) = kept.spans.split_at(kept.lanes);
-            Timeline {
-                step: kept.step,
-                lanes: lanes.iter().map(span).collect(),
-                launches: launches.iter().map(span).collect(),
-            }
-        });
-        timelines.collect()
+        let kept = steps.filter_map(|at| self.last.get(at % KEPT_TIMELINES));
+        kept.map(|kept| kept.read(named, &func)).collect()
+    }
+
+    /// The recording, if there is one.
+    pub(in crate::kernel) fn read_recording(
+        &self,
+        named: usize,
+        func: impl Fn(u16) -> Option<u64>,
+    ) -> Option<Recording> {
+        let recording = self.recording.as_ref()?;
+        let taken = recording.steps.iter().take(recording.taken);
+        Some(Recording {
+            steps: recording.steps.len(),
+            timelines: taken.map(|kept| kept.read(named, &func)).collect(),
+        })
     }
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! When a step leaves its record, and what it tells.
 
-use super::rig::{Rig, Work, lane, launch};
+use super::rig::{Rig, lane, launch};
 use crate::kernel::records::GIVEN_UP;
 use crate::kernel::{
-    LANE_DECODE, LANE_PREFILL, MAX_LANES, SpanKey, SpanPoll, SpanTag, StepId, StepRecord,
-    StepShape, TimelineSpan,
+    LANE_DECODE, LANE_PREFILL, SpanKey, SpanPoll, SpanTag, StepId, StepRecord, StepShape,
 };
 use crate::runtime::{OPEN_STEPS, StepTable};
 use crate::sync::relaxed::lock;
@@ -239,51 +238,4 @@ fn times_by_shape_are_of_what_was_recorded() {
         times.map(|times| (times.steps, times.ns)) == Some((steps, 100 * steps))
     };
     assert!(found.len() == 2 && of(1, 1) && of(4, 2), "{found:?}");
-}
-
-#[test]
-fn the_last_complete_timelines_are_kept() {
-    let mut rig = rig(true);
-    let work = |track: u32| {
-        let at = i64::from(track);
-        [
-            lane(LANE_DECODE, at, 100),
-            launch(7, LANE_DECODE, at + 20, 30),
-            launch(0, 77, 200, 5),
-        ]
-    };
-    for track in 0..6 {
-        rig.number();
-        for work in work(track) {
-            rig.span(track, work);
-        }
-        if track == 4 {
-            rig.table.lose(track);
-        }
-        rig.table.close(track);
-        rig.newest = track;
-        rig.pass();
-    }
-    let told = |span: &TimelineSpan, work: Work| {
-        let func = match work.key {
-            SpanKey::Kernel(func) if func != 0 => Some(func),
-            _ => None,
-        };
-        let lane = Some(work.lane).filter(|lane| *lane < MAX_LANES);
-        let expected = (work.start_ns, work.ns, work.stream, lane, func);
-        assert_eq!(
-            (span.start_ns, span.ns, span.stream, span.lane, span.func),
-            expected
-        );
-    };
-    let found = rig.into.timelines();
-    let steps: Vec<_> = found.iter().map(|timeline| timeline.step).collect();
-    assert_eq!(steps, [1, 2, 3, 5], "4 is incomplete");
-    for timeline in &found {
-        let spans = timeline.lanes.iter().chain(&timeline.launches);
-        assert_eq!((timeline.lanes.len(), timeline.launches.len()), (1, 2));
-        for (span, work) in spans.zip(work(timeline.step as u32)) {
-            told(span, work);
-        }
-    }
 }
