@@ -22,7 +22,8 @@
 //! ```
 //!
 //! [`kernel`] has the span ring, for events that are not CUDA's; [`snapshot`]
-//! and, with feature `prometheus`, `export` are for reading.
+//! and, with feature `prometheus`, `export` are for reading; with feature `trace`,
+//! `trace` writes timelines as a file for Perfetto.
 //!
 //! Invariants: no unsafe code; a hot-path call takes no lock, allocates
 //! nothing and logs nothing; nothing is lost without being counted.
@@ -63,6 +64,8 @@ mod series;
 mod step;
 mod sums;
 mod telemetry;
+#[cfg(all(feature = "trace", not(metrale_loom)))]
+pub mod trace;
 
 pub use config::{ConfigError, TelemetryConfig};
 pub use floor::Floor;

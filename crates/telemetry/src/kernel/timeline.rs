@@ -19,6 +19,7 @@ mod settle;
 use super::MAX_LANES;
 use crate::sums::sums;
 use cover::{Cover, Part, add_parts, cover};
+pub(super) use settle::move_to_settled;
 use settle::{Settled, Settler, StreamEnd, are_in_order, look, settle};
 
 /// A span at its place.

@@ -5,14 +5,16 @@
 
 use super::StepRecord;
 use crate::kernel::fold::MAX_STEP_SPANS;
-use crate::kernel::timeline::{Figures, Interval, LaneFigures};
+use crate::kernel::timeline::{Figures, Interval, LaneFigures, move_to_settled};
 
 /// Timelines that are kept.
 pub const KEPT_TIMELINES: usize = 4;
 /// The most steps that a recording has; each takes up to half a mebibyte.
 pub const MAX_RECORDED_STEPS: usize = 64;
 
-/// An armed step, laid out in time.
+/// An armed step, laid out in time. A span that was read to start before the end
+/// of the one before it on its stream, by no more than what reading rounds, starts
+/// at that end: figures and spans agree to the nanosecond.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timeline {
@@ -20,7 +22,7 @@ pub struct Timeline {
     pub step: u64,
     /// What else is known of it; `None` where it left no record yet.
     pub record: Option<StepRecord>,
-    /// The spans of its lanes.
+    /// The spans of its lanes, in the order of their starts.
     pub lanes: Vec<TimelineSpan>,
     /// Its launches, on each stream in the order of their begins.
     pub launches: Vec<TimelineSpan>,
@@ -138,7 +140,10 @@ impl Kept {
             lane: span.lane(),
             func: func(span.row),
         };
-        let (lanes, launches) = self.spans.split_at(self.lanes);
+        let mut spans = self.spans.clone();
+        let (lanes, launches) = spans.split_at_mut(self.lanes);
+        move_to_settled(lanes);
+        move_to_settled(launches);
         Timeline {
             step: self.step,
             record: self.record,

@@ -127,6 +127,17 @@ pub(super) fn settle(
     settled.sort_by_key(|span| span.start_ns);
 }
 
+/// Moves spans to their settled starts, in the order of those that were read.
+/// It allocates.
+pub(in crate::kernel) fn move_to_settled(spans: &mut [Interval]) {
+    spans.sort_by_key(|span| span.start_ns);
+    let mut ends = Vec::new();
+    let mut settler = Settler::new(spans, &mut ends);
+    for span in spans {
+        span.start_ns = settler.settle(span).start_ns;
+    }
+}
+
 /// The start of a span that is before the end of the one before it, settled, and
 /// the gap between the two; or where that is very long.
 #[inline(never)]
