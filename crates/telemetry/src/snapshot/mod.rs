@@ -181,6 +181,11 @@ pub enum RowKind {
     Kernel,
     /// A graph of the application: one row for all that is in it.
     Graph,
+    /// Work that the application named, with the launches and regions within it:
+    /// their time is part of its own.
+    Region,
+    /// A copy, or a set of memory.
+    Copy,
 }
 
 impl RowKind {
@@ -190,6 +195,8 @@ impl RowKind {
         match self {
             Self::Kernel => "kernel",
             Self::Graph => "graph",
+            Self::Region => "region",
+            Self::Copy => "copy",
         }
     }
 }
