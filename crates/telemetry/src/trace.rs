@@ -3,7 +3,7 @@
 //! <https://ui.perfetto.dev> opens and tools for that profiler read.
 //!
 //! 1. Kernels stand by device and stream at their GPU times, to the nanosecond.
-//!    So do the ranges of lanes (`gpu_user_annotation`).
+//!    So do the ranges of lanes and regions (`gpu_user_annotation`).
 //! 2. When the host launched is not measured. Launches and the host's side of
 //!    lanes stand where the GPU's work does, for readers that join the two;
 //!    there too each moment is in one lane, and lanes are in their step.
@@ -133,6 +133,12 @@ struct KernelArguments<'a> {
 }
 
 #[derive(Serialize)]
+struct RegionArguments<'a> {
+    kind: RowKind,
+    lane: Option<&'a str>,
+}
+
+#[derive(Serialize)]
 struct Name<'a> {
     name: &'a str,
 }
@@ -214,6 +220,13 @@ impl<W: Write> Trace<'_, W> {
             let at_ns = layout.launched_at(timeline, span);
             self.launch(device, span, layout, at_ns)?;
         }
+        for span in &timeline.regions {
+            let stream = self.stream(device, span)?;
+            let (name, kind) = device.row(span);
+            let lane = device.lane(span);
+            let event = device.on_gpu("gpu_user_annotation", &name, stream, layout, span);
+            self.event(&event, &RegionArguments { kind, lane })?;
+        }
         Ok(())
     }
 
@@ -228,13 +241,14 @@ impl<W: Write> Trace<'_, W> {
         let correlation = self.next_id();
         let stream = self.stream(device, span)?;
         let (name, kind) = device.row(span);
-        let call = match kind {
-            RowKind::Kernel => "cuLaunchKernel",
-            RowKind::Graph => "cuGraphLaunch",
+        let (category, call) = match kind {
+            RowKind::Kernel | RowKind::Region => ("kernel", "cuLaunchKernel"),
+            RowKind::Graph => ("kernel", "cuGraphLaunch"),
+            RowKind::Copy => ("gpu_memcpy", "cuMemcpyAsync"),
         };
         let event = device.on_host("cuda_driver", call, at_ns..at_ns);
         self.event(&event, &LaunchArguments { correlation })?;
-        let lane = span.lane.and_then(|lane| device.telemetry.lane_name(lane));
+        let lane = device.lane(span);
         let arguments = KernelArguments {
             device: device.number,
             stream,
@@ -242,7 +256,7 @@ impl<W: Write> Trace<'_, W> {
             kind,
             lane,
         };
-        let event = device.on_gpu("kernel", &name, stream, layout, span);
+        let event = device.on_gpu(category, &name, stream, layout, span);
         self.event(&event, &arguments)
     }
 
@@ -307,7 +321,11 @@ impl<W: Write> Trace<'_, W> {
     }
 }
 
-impl Device<'_> {
+impl<'d> Device<'d> {
+    fn lane(&self, span: &TimelineSpan) -> Option<&'d str> {
+        self.telemetry.lane_name(span.lane?)
+    }
+
     fn on_host<'a>(&self, category: &'a str, name: &'a str, range: Range<i64>) -> Event<'a> {
         Event {
             category,
@@ -351,9 +369,10 @@ impl Device<'_> {
 /// The names of the timelines' rows.
 fn names(of: &DeviceTimelines<'_>) -> BTreeMap<u64, KernelName> {
     let known = of.telemetry.recorders.read();
-    let launches = of.timelines.iter().flat_map(|timeline| &timeline.launches);
+    let timelines = of.timelines.iter();
+    let spans = timelines.flat_map(|timeline| timeline.launches.iter().chain(&timeline.regions));
     let mut names = BTreeMap::new();
-    for func in launches.filter_map(|launch| launch.func) {
+    for func in spans.filter_map(|span| span.func) {
         if !names.contains_key(&func)
             && let Some(name) = known.name(func)
         {

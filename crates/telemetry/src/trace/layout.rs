@@ -26,7 +26,10 @@ impl Layout {
     /// Of a step whose first work or range is to stand at `begin_ns`; `None` for
     /// one without any.
     pub(super) fn new(timeline: &Timeline, begin_ns: i64) -> Option<Self> {
-        let spans = || timeline.lanes.iter().chain(&timeline.launches);
+        let spans = || {
+            let lanes = timeline.lanes.iter();
+            lanes.chain(&timeline.launches).chain(&timeline.regions)
+        };
         let first_ns = spans().map(|span| span.start_ns).min()?;
         let zero_ns = begin_ns.saturating_sub(first_ns);
         let end_of = |span: &TimelineSpan| {

@@ -5,7 +5,7 @@
 
 use super::StepRecord;
 use crate::kernel::fold::MAX_STEP_SPANS;
-use crate::kernel::timeline::{Figures, Interval, LaneFigures, move_to_settled};
+use crate::kernel::timeline::{Figures, Interval, Laid, LaneFigures, settle_all};
 
 /// Timelines that are kept.
 pub const KEPT_TIMELINES: usize = 4;
@@ -26,6 +26,8 @@ pub struct Timeline {
     pub lanes: Vec<TimelineSpan>,
     /// Its launches, on each stream in the order of their begins.
     pub launches: Vec<TimelineSpan>,
+    /// Its regions, on each stream in the order of their begins.
+    pub regions: Vec<TimelineSpan>,
     /// How the time of each lane was spent, by index.
     pub figures: Vec<LaneFigures>,
     /// The same of all lanes together.
@@ -42,10 +44,11 @@ pub struct TimelineSpan {
     pub ns: u64,
     /// The stream of its end.
     pub stream: u64,
-    /// The lane itself, or the one that a launch is of.
+    /// The lane itself, or the one that a launch or a region is of.
     pub lane: Option<usize>,
-    /// The row of a launch, as [`KernelTime::func`](crate::kernel::KernelTime);
-    /// `None`: a lane, or a launch that found the table full.
+    /// The row of a launch or a region, as
+    /// [`KernelTime::func`](crate::kernel::KernelTime); `None`: a lane, or one that
+    /// found the table full.
     pub func: Option<u64>,
 }
 
@@ -88,8 +91,7 @@ pub struct TooManyStepsError {
 /// A step as it is folded.
 pub(in crate::kernel) struct LaidOut<'a> {
     pub(in crate::kernel) number: u64,
-    pub(in crate::kernel) lanes: &'a [Interval],
-    pub(in crate::kernel) launches: &'a [Interval],
+    pub(in crate::kernel) spans: &'a Laid<'a>,
     pub(in crate::kernel) figures: &'a Figures,
 }
 
@@ -97,9 +99,10 @@ pub(in crate::kernel) struct LaidOut<'a> {
 struct Kept {
     step: u64,
     record: Option<StepRecord>,
-    /// Of these the first are lanes.
+    /// First its lanes, then its launches, then its regions.
     spans: Vec<Interval>,
     lanes: usize,
+    launches: usize,
     figures: Figures,
 }
 
@@ -115,10 +118,12 @@ impl Kept {
     fn set(&mut self, step: &LaidOut<'_>, record: Option<&StepRecord>) {
         self.step = step.number;
         self.record = record.copied();
-        self.lanes = step.lanes.len();
+        self.lanes = step.spans.lanes.len();
+        self.launches = step.spans.launches.len();
         self.spans.clear();
-        self.spans.extend_from_slice(step.lanes);
-        self.spans.extend_from_slice(step.launches);
+        self.spans.extend_from_slice(step.spans.lanes);
+        self.spans.extend_from_slice(step.spans.launches);
+        self.spans.extend_from_slice(step.spans.regions);
         self.figures = *step.figures;
     }
 
@@ -141,14 +146,15 @@ impl Kept {
             func: func(span.row),
         };
         let mut spans = self.spans.clone();
-        let (lanes, launches) = spans.split_at_mut(self.lanes);
-        move_to_settled(lanes);
-        move_to_settled(launches);
+        let (lanes, others) = spans.split_at_mut(self.lanes);
+        let (launches, regions) = others.split_at_mut(self.launches);
+        settle_all(lanes, launches, regions);
         Timeline {
             step: self.step,
             record: self.record,
             lanes: lanes.iter().map(span).collect(),
             launches: launches.iter().map(span).collect(),
+            regions: regions.iter().map(span).collect(),
             figures: self.figures.lanes.iter().take(named).copied().collect(),
             device: self.figures.device,
         }
