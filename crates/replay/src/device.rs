@@ -91,7 +91,7 @@ impl Device {
         for (index, graph) in (0u32..).zip(&plan.graphs) {
             if device.streams.contains_key(&graph.stream()) {
                 let captured = device.capture(graph)?;
-                let row = device.recorder.graph(&graph.name());
+                let row = device.recorder.graph(&graph.row_name(&plan.kernels));
                 device.graphs.insert(index, (row, captured));
             }
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is measured, over HTTP on a loopback port: `/metrics` for Prometheus,
-//! `/snapshot.json`, `/healthz`.
+//! `/snapshot.json`, `/healthz`, and timelines for Perfetto.
 //!
-//! Invariants: a thread of its own, so that no request holds up the replay; a
-//! request changes nothing; clients that are silent, however many, hold up
+//! Invariants: a thread of its own, so that no request holds up the replay; no
+//! request but a POST changes anything; clients that are silent, however many, hold up
 //! nobody: each has some seconds for its request, and the oldest connection
 //! makes room for the newest.
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -28,6 +28,7 @@ use metrale_telemetry::export::MetraleCollector;
 use prometheus_client::encoding::{prometheus_protobuf, prometheus_text, text};
 use prometheus_client::registry::Registry;
 
+use crate::timelines::{self, Which};
 use crate::{health, tally};
 
 /// A client has so long for the head of a request.
@@ -38,6 +39,8 @@ const MAX_CONNECTIONS: usize = 64;
 const INDEX: &str = "\
 /metrics        for Prometheus: text, OpenMetrics or protobuf
 /snapshot.json  everything that was measured
+/timeline.json  the last 4 armed steps, for ui.perfetto.dev
+/recording.json the recorded ones; POST ?steps=K records the next K, 0 ends it
 /healthz        200 and ok, or 503 and what is wrong
 ";
 
@@ -95,6 +98,8 @@ impl Server {
             .route("/", get(INDEX))
             .route("/metrics", get(metrics))
             .route("/snapshot.json", get(snapshot))
+            .route("/timeline.json", get(timeline))
+            .route("/recording.json", get(recording).post(record))
             .route("/healthz", get(healthz))
             .with_state(Arc::new(served));
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -206,6 +211,38 @@ async fn snapshot(State(served): State<Arc<Served>>) -> Response {
     match serde_json::to_vec(&tally::snapshot(&served.telemetry)) {
         Ok(json) => ([(CONTENT_TYPE, "application/json")], json).into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+async fn timeline(State(served): State<Arc<Served>>) -> Response {
+    trace(&served, Which::Last)
+}
+
+/// 404 where nobody asked for a recording.
+async fn recording(State(served): State<Arc<Served>>) -> Response {
+    trace(&served, Which::Recorded)
+}
+
+fn trace(served: &Served, which: Which) -> Response {
+    let mut json = Vec::new();
+    match timelines::write(&mut json, &served.telemetry, which) {
+        Ok(true) => ([(CONTENT_TYPE, "application/json")], json).into_response(),
+        Ok(false) => StatusCode::NOT_FOUND.into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+async fn record(State(served): State<Arc<Served>>, RawQuery(query): RawQuery) -> Response {
+    let steps = query
+        .as_deref()
+        .and_then(|query| query.strip_prefix("steps="));
+    let Some(steps) = steps.and_then(|steps| steps.parse().ok()) else {
+        let needed = "?steps=K is needed: how many armed steps to record\n";
+        return (StatusCode::BAD_REQUEST, needed).into_response();
+    };
+    match timelines::record(&served.telemetry, steps) {
+        Ok(()) => StatusCode::ACCEPTED.into_response(),
+        Err(error) => (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
     }
 }
 

@@ -27,5 +27,6 @@ mod serve;
 pub mod simulator;
 pub mod steps;
 mod tally;
+pub mod timelines;
 pub mod trace;
 pub mod workload;

@@ -16,8 +16,9 @@ use metrale_replay::play::{PlayError, Playing, Settings};
 use metrale_replay::progress::Progress;
 use metrale_replay::report::{render, write_json_atomically};
 use metrale_replay::steps::Patterns;
+use metrale_replay::timelines::Which;
 use metrale_replay::trace::{self, Limits, Trace, TraceError};
-use metrale_replay::{driver, workload};
+use metrale_replay::{driver, timelines, workload};
 
 /// Columns of the result.
 const WIDTH: usize = 80;
@@ -57,6 +58,8 @@ fn main() -> ExitCode {
     let Options {
         every,
         json,
+        timeline,
+        record_steps,
         step_patterns,
         serve_for,
         stuck_after,
@@ -75,6 +78,11 @@ fn main() -> ExitCode {
         Err(error @ PlayError::Devices(_)) => return fail(2, error),
         Err(error) => return fail(1, error),
     };
+    if let Some(steps) = record_steps
+        && let Err(error) = timelines::record(playing.telemetry(), steps)
+    {
+        return fail(2, error);
+    }
     let report = match playing.once() {
         Ok(report) => report,
         Err(error) => return fail(1, error),
@@ -82,6 +90,15 @@ fn main() -> ExitCode {
     say(&render(&report, WIDTH));
     if let Some(Err(error)) = json.map(|path| write_json_atomically(&path, &report)) {
         return fail(2, error);
+    }
+    if let Some(path) = timeline {
+        let which = match record_steps {
+            Some(_) => Which::Recorded,
+            None => Which::Last,
+        };
+        if let Err(error) = timelines::write_file(&path, playing.telemetry(), which) {
+            return fail(2, format!("{}: {error}", path.display()));
+        }
     }
     match server.map(|server| serve(server, &playing, serve_for, stuck_after)) {
         Some(Err(error)) => fail(1, error),
@@ -99,7 +116,7 @@ fn serve(
     let address = server.address()?;
     server.start(playing.telemetry(), stuck_after)?;
     say(&format!(
-        "serving   http://{address}/metrics, /snapshot.json and /healthz\n"
+        "serving   http://{address}/metrics, /snapshot.json, /timeline.json and /healthz\n"
     ));
     let until = serve_for.and_then(|time| Instant::now().checked_add(time));
     Ok(playing.repeat(until)?)

@@ -305,6 +305,7 @@ impl Server {
             end_ns: self.host_ns,
             process: self.process,
             name,
+            id: None,
         });
         // The host waits for the tokens, then schedules the next step.
         self.host_ns = self.host_ns.max(last) + 180_000 + self.next(120_000) as i64;

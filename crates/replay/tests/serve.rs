@@ -83,7 +83,26 @@ fn it_answers_while_it_repeats_and_ends_in_time() {
     let pages: Vec<&str> = (index.lines())
         .filter_map(|line| line.split_whitespace().next())
         .collect();
-    assert_eq!(pages, ["/metrics", "/snapshot.json", "/healthz"]);
+    let expected = [
+        "/metrics",
+        "/snapshot.json",
+        "/timeline.json",
+        "/recording.json",
+        "/healthz",
+    ];
+    assert_eq!(pages, expected);
+    let events = |page: &str| {
+        let json = http::get(port, page, "*/*");
+        let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+        json["traceEvents"].as_array().expect("events").len()
+    };
+    assert!(events("/timeline.json") > 4);
+    assert!(http::try_get(port, "/recording.json", "*/*").is_none());
+    for wrong in ["", "?steps=x", "?steps=65", "?k=1"] {
+        assert_eq!(http::post(port, &format!("/recording.json{wrong}")), "400");
+    }
+    assert_eq!(http::post(port, "/recording.json?steps=1"), "202");
+    events("/recording.json");
     for page in pages {
         http::get(port, page, "*/*");
     }

@@ -92,6 +92,7 @@ fn trace(works: &[(u32, bool, i64, u64)]) -> Trace {
             end_ns: i64::from(step) * 10 + 10,
             process: 0,
             name: trace.names.intern(step_name(step).as_bytes()),
+            id: None,
         });
     }
     for (i, &(step, has_id, start_ns, duration_ns)) in (1..).zip(works) {

@@ -15,7 +15,7 @@ mod layout;
 
 use crate::kernel::{LaneFigures, MAX_LANES, StepRecord, StepShape, Timeline, TimelineSpan};
 use crate::snapshot::RowKind;
-use crate::snapshot::recorders::KernelName;
+use crate::rows::KernelName;
 use crate::telemetry::Telemetry;
 use layout::Layout;
 use serde::Serialize;

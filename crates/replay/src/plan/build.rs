@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use super::join::join;
-use super::lanes::{self, Marked};
+use super::lanes::{self, Edge, Marked};
 use super::notes::notes;
 use super::overruns;
 use super::units::{Units, units};
@@ -22,7 +22,8 @@ pub fn build(trace: &Trace, patterns: &Patterns, timing: Timing) -> Plan {
     let joined = join(trace);
     let mut plan = Plan::default();
     name_streams(trace, &mut plan);
-    let units = units(trace, &steps, &joined, timing);
+    let ranges = lanes::ranges(trace, &steps);
+    let units = units(trace, &steps, &joined, timing, &ranges);
 
     let mut numbers = vec![None; steps.all().len()];
     for step in units.list.iter().filter_map(|unit| unit.step) {
@@ -38,9 +39,16 @@ pub fn build(trace: &Trace, patterns: &Patterns, timing: Timing) -> Plan {
     plan.overruns = overruns::find(trace, &units, &steps);
     plan.notes = notes(trace, &steps, &joined, &plan, units.placed);
     drop(joined);
-    let spans = lanes::spans(trace, &units, &steps, &numbers);
-    plan.ops = operations(trace, &units, &spans, &numbers);
-    plan.spans = spans.into_iter().map(|marked| marked.span).collect();
+    let marked = if ranges.is_empty() {
+        lanes::spans(trace, &units, &steps, &numbers)
+    } else {
+        // Their marks are units.
+        plan.spans = lanes::of_ranges(&ranges, &steps, &numbers);
+        Vec::new()
+    };
+    plan.ops = operations(trace, &units, &marked, &numbers);
+    plan.spans
+        .extend(marked.into_iter().map(|marked| marked.span));
     plan.kernels = trace.names.texts(&units.kernels);
     plan.graphs = units.graphs;
     plan
@@ -132,12 +140,20 @@ fn operations(trace: &Trace, units: &Units, spans: &[Marked], numbers: &[Option<
         if let Some((span, marked)) = firsts.next_if(|(_, marked)| marked.first == i as u32) {
             push(What::LaneBegin { span }, marked.span.step);
         }
-        let work = &trace.work[units.works(unit)[0] as usize];
-        let (stream, duration_ns) = (unit.stream, work.duration_ns);
         let step = unit.step.and_then(|step| numbers[step as usize]);
+        let Some(&first) = units.works(unit).first() else {
+            match unit.mark {
+                Some(Edge::Begin(span)) => push(What::LaneBegin { span }, step),
+                Some(Edge::End(span)) => push(What::LaneEnd { span }, step),
+                None => {}
+            }
+            continue;
+        };
+        let work = &trace.work[first as usize];
+        let (stream, duration_ns) = (unit.stream, work.duration_ns);
         let what = match (unit.graph, work.kind) {
             (Some(graph), _) => What::Graph { graph },
-            (None, WorkKind::Kernel(name)) => What::Kernel {
+            (None, WorkKind::Kernel(name) | WorkKind::Graph(name)) => What::Kernel {
                 kernel: units.kernel(name),
                 stream,
                 duration_ns,

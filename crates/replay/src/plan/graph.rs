@@ -13,6 +13,10 @@ use crate::trace::{Work, WorkKind};
 /// Builds the graph of `works`, which stand in order of their start.
 /// `kernel` gives the plan's number of a name.
 pub(super) fn build(works: &[Work], mut kernel: impl FnMut(u32) -> u32) -> Graph {
+    let name = works.iter().find_map(|work| match work.kind {
+        WorkKind::Graph(name) => Some(kernel(name)),
+        WorkKind::Kernel(_) | WorkKind::Copy | WorkKind::Set => None,
+    });
     let first = works.first().map_or(0, |w| w.start_ns);
     // Per stream: the chain, the in-order end of its last node, its GPU time.
     let mut chains: BTreeMap<u32, (Vec<Node>, u64, u64)> = BTreeMap::new();
@@ -22,7 +26,7 @@ pub(super) fn build(works: &[Work], mut kernel: impl FnMut(u32) -> u32) -> Graph
         let gap_ns = start.saturating_sub(*end);
         nodes.push(Node {
             kernel: match work.kind {
-                WorkKind::Kernel(name) => Some(kernel(name)),
+                WorkKind::Kernel(name) | WorkKind::Graph(name) => Some(kernel(name)),
                 WorkKind::Copy | WorkKind::Set => None,
             },
             gap_ns,
@@ -37,6 +41,7 @@ pub(super) fn build(works: &[Work], mut kernel: impl FnMut(u32) -> u32) -> Graph
         .collect();
     chains.sort_by_key(|(stream, _, busy)| (std::cmp::Reverse(*busy), *stream));
     Graph {
+        name,
         chains: chains
             .into_iter()
             .map(|(stream, nodes, _)| Chain { stream, nodes })

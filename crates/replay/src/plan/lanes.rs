@@ -3,14 +3,15 @@
 //!
 //! Invariants: a step has one span on each device that it launches on, on the
 //! stream with most of its GPU time there; work outside every step has one per
-//! unbroken run and stream. A span's first and last unit are on its stream.
+//! unbroken run and stream. A span's first and last unit are on its stream. Where
+//! the trace is an export of ours, spans are the ranges that it has of lanes.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::LaneSpan;
 use super::units::Units;
 use crate::steps::{Lane, Steps};
-use crate::trace::Trace;
+use crate::trace::{LaneRange, Trace};
 
 /// A span and where its marks go.
 pub(super) struct Marked {
@@ -22,6 +23,56 @@ pub(super) struct Marked {
 }
 
 const NONE: u32 = u32::MAX;
+
+/// A lane's own range.
+pub(super) struct Range {
+    /// Index into [`Steps::all`].
+    pub(super) step: u32,
+    pub(super) stream: u32,
+    pub(super) start_ns: i64,
+    pub(super) ns: u64,
+}
+
+/// The mark of a range, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Edge {
+    Begin(u32),
+    End(u32),
+}
+
+/// The ranges that the trace has of lanes, in the order of their begins.
+pub(super) fn ranges(trace: &Trace, steps: &Steps) -> Vec<Range> {
+    let steps = (0u32..).zip(steps.all());
+    let steps: HashMap<_, _> = steps
+        .filter_map(|(number, step)| Some((step.id?, number)))
+        .collect();
+    let of = |range: &LaneRange| {
+        Some(Range {
+            step: *steps.get(&range.id)?,
+            stream: range.stream,
+            start_ns: range.start_ns,
+            ns: range.duration_ns,
+        })
+    };
+    let mut ranges: Vec<_> = trace.lane_ranges.iter().filter_map(of).collect();
+    ranges.sort_by_key(|range| range.start_ns);
+    ranges
+}
+
+/// Their spans; `numbers` has the plan's number of each step.
+pub(super) fn of_ranges(ranges: &[Range], steps: &Steps, numbers: &[Option<u32>]) -> Vec<LaneSpan> {
+    let of = |range: &Range| LaneSpan {
+        lane: steps.all()[range.step as usize].what.lane,
+        step: numbers[range.step as usize],
+        stream: range.stream,
+        start_ns: range.start_ns,
+        span_ns: range.ns,
+        // Work of our own exports does not overlap on a stream.
+        overlap_ns: 0,
+        overlap_lanes_ns: 0,
+    };
+    ranges.iter().map(of).collect()
+}
 
 /// Finds the spans; `numbers` has the plan's number of each step.
 pub(super) fn spans(

@@ -192,6 +192,9 @@ pub struct Op {
 /// first chain's stream. That stream is busy until the last chain's end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Graph {
+    /// What an export of ours calls it, an index into [`Plan::kernels`]: it says
+    /// nothing of what is in the graph.
+    pub name: Option<u32>,
     /// The chains, the one with the most GPU time first.
     pub chains: Vec<Chain>,
 }
@@ -218,9 +221,11 @@ pub struct Node {
 }
 
 impl Graph {
-    /// What its row is called.
-    pub fn name(&self) -> String {
-        format!("graph of {} kernels", count(self.kernels() as u64))
+    /// What its row is called; `kernels` are [`Plan::kernels`].
+    pub fn row_name(&self, kernels: &[String]) -> String {
+        let name = self.name.and_then(|name| kernels.get(name as usize));
+        let counted = || format!("graph of {} kernels", count(self.kernels() as u64));
+        name.cloned().unwrap_or_else(counted)
     }
 
     /// Nodes that are kernels.
@@ -265,7 +270,7 @@ impl Plan {
                     (device, RowKind::Kernel, name)
                 }
                 Launched::Graph(graph) => {
-                    let name = self.graphs[graph as usize].name();
+                    let name = self.graphs[graph as usize].row_name(&self.kernels);
                     (device, RowKind::Graph, name)
                 }
                 Launched::Copy => continue,

@@ -44,7 +44,9 @@ pub(super) fn find(trace: &Trace, units: &Units, steps: &Steps) -> Vec<Overrun> 
             found.push(Overrun {
                 launched: match (unit.graph, before.work.kind) {
                     (Some(graph), _) => Launched::Graph(graph),
-                    (None, WorkKind::Kernel(name)) => Launched::Kernel(units.kernel(name)),
+                    (None, WorkKind::Kernel(name) | WorkKind::Graph(name)) => {
+                        Launched::Kernel(units.kernel(name))
+                    }
                     (None, WorkKind::Copy | WorkKind::Set) => Launched::Copy,
                 },
                 stream: before.work.stream,

@@ -11,11 +11,13 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::num::NonZeroI64;
 
 use super::join::{Joined, is_graph};
+use super::lanes::{Edge, Range};
 use super::{Graph, Timing, graph, place};
 use crate::steps::Steps;
 use crate::trace::{Trace, Work, WorkKind};
 
-/// What the host launches at once.
+/// What the host launches at once, or the mark of a lane that an export of ours
+/// has: then it has no works.
 pub(super) struct Unit {
     /// Its works: so many from there in [`Units::works`].
     from: u32,
@@ -24,6 +26,7 @@ pub(super) struct Unit {
     pub(super) step: Option<u32>,
     /// Index into the plan's graphs.
     pub(super) graph: Option<u32>,
+    pub(super) mark: Option<Edge>,
     /// The stream it is launched on.
     pub(super) stream: u32,
     /// First GPU start.
@@ -84,9 +87,16 @@ impl Units {
 }
 
 /// Groups the work of `trace` into units and puts them in host order.
-pub(super) fn units(trace: &Trace, steps: &Steps, joined: &Joined, timing: Timing) -> Units {
+pub(super) fn units(
+    trace: &Trace,
+    steps: &Steps,
+    joined: &Joined,
+    timing: Timing,
+    ranges: &[Range],
+) -> Units {
     let mut units = group(trace, steps, joined);
     build_graphs(trace, &mut units);
+    mark(&mut units.list, ranges);
     order(&mut units.list, trace.streams.len(), timing);
     units
 }
@@ -130,6 +140,7 @@ fn group(trace: &Trace, steps: &Steps, joined: &Joined) -> Units {
                 step,
                 // Any number marks a graph until it is built.
                 graph: graph.map(|_| NONE),
+                mark: None,
                 stream: work.stream,
                 start_ns: work.start_ns,
                 at_ns,
@@ -163,7 +174,7 @@ fn build_graphs(trace: &Trace, units: &mut Units) {
         let unit = &units.list[i];
         if unit.graph.is_none() {
             let work = &trace.work[units.works(unit)[0] as usize];
-            if let WorkKind::Kernel(name) = work.kind {
+            if let WorkKind::Kernel(name) | WorkKind::Graph(name) = work.kind {
                 units.add_kernel(name);
             }
             continue;
@@ -186,6 +197,40 @@ fn build_graphs(trace: &Trace, units: &mut Units) {
             units.graphs.push(built);
         }
     }
+}
+
+/// Adds the marks where lanes' own ranges begin and end.
+fn mark(units: &mut Vec<Unit>, ranges: &[Range]) {
+    if ranges.is_empty() {
+        return;
+    }
+    for (span, range) in (0..).zip(ranges) {
+        let begin_ns = range.start_ns;
+        let end_ns = begin_ns.saturating_add_unsigned(range.ns);
+        for (mark, at_ns) in [(Edge::Begin(span), begin_ns), (Edge::End(span), end_ns)] {
+            units.push(Unit {
+                from: 0,
+                count: 0,
+                step: Some(range.step),
+                graph: None,
+                mark: Some(mark),
+                stream: range.stream,
+                start_ns: at_ns,
+                at_ns,
+            });
+        }
+    }
+    // Of one moment: what ends, then what begins, then work; but the end of an
+    // empty range after its begin.
+    units.sort_by_key(|unit| {
+        let rank = match unit.mark {
+            Some(Edge::End(span)) if ranges[span as usize].ns > 0 => 0,
+            Some(Edge::Begin(_)) => 1,
+            Some(Edge::End(_)) => 2,
+            None => 3,
+        };
+        (unit.start_ns, rank)
+    });
 }
 
 /// Puts units, which stand in order of start, in host order.

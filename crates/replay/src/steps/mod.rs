@@ -10,6 +10,8 @@ mod names;
 
 pub use names::{Lane, Patterns, Recognised, pattern_and_lane};
 
+use std::num::NonZeroI64;
+
 use crate::trace::{Annotation, Names};
 
 /// A step of the trace.
@@ -25,6 +27,8 @@ pub struct Interval {
     pub name: u32,
     /// What its name says.
     pub what: Recognised,
+    /// What it shares with its range on a stream.
+    pub id: Option<NonZeroI64>,
 }
 
 /// The steps of a trace, sorted by process and begin.
@@ -46,6 +50,7 @@ impl Steps {
                     process: a.process,
                     name: a.name,
                     what,
+                    id: a.id,
                 })
             })
             .collect();
@@ -120,6 +125,7 @@ mod tests {
                 end_ns,
                 process: 0,
                 name: names.intern(name.as_bytes()),
+                id: None,
             })
             .collect();
         let found = Steps::find(&annotations, &names, &Patterns::default());

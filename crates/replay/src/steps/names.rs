@@ -78,8 +78,17 @@ impl Patterns {
     }
 }
 
-/// vLLM's `execute_…`, SGLang's `step[…]` and PyTorch's `ProfilerStep#…`.
+/// vLLM's `execute_…`, SGLang's `step[…]`, PyTorch's `ProfilerStep#…`, and the
+/// `lane[…]` of our own exports.
 fn builtin(name: &str) -> Option<Recognised> {
+    if let Some(rest) = name.strip_prefix("lane[") {
+        let mut lanes = Lane::ALL.into_iter();
+        let lane = lanes.find(|lane| rest.strip_suffix(']') == Some(lane.name()))?;
+        return Some(Recognised {
+            lane,
+            states_tokens: true,
+        });
+    }
     if name.starts_with("execute_") {
         return Some(counted(name));
     }
@@ -199,6 +208,9 @@ mod tests {
         assert_eq!(lane("step[7]"), Some((Lane::Decode, false)));
         assert_eq!(lane("ProfilerStep#101"), Some((Lane::Decode, false)));
         assert_eq!(lane("Optimizer.step#SGD.step"), None);
+        assert_eq!(lane("lane[prefill]"), Some((Lane::Prefill, true)));
+        assert_eq!(lane("lane[draft]"), None);
+        assert_eq!(lane("lane[decode"), None);
     }
 
     #[test]

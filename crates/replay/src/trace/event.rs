@@ -21,6 +21,8 @@ pub(super) enum Category {
     /// A host call into a runtime or a driver, of whatever backend.
     Call,
     Annotation,
+    /// A range on a stream: of use where it is a lane's that we exported.
+    Range,
 }
 
 impl Category {
@@ -33,6 +35,7 @@ impl Category {
             b"gpu_memcpy" | b"Memcpy" => Category::Copy,
             b"gpu_memset" | b"Memset" => Category::Set,
             b"user_annotation" => Category::Annotation,
+            b"gpu_user_annotation" => Category::Range,
             b"Runtime" => Category::Call,
             other if other.ends_with(b"_runtime") || other.ends_with(b"_driver") => Category::Call,
             _ => Category::Skip,
@@ -55,6 +58,10 @@ pub(super) struct Fields {
     pub(super) device: Text,
     pub(super) stream: Text,
     pub(super) correlation: Text,
+    /// Joins an annotation and its range on a stream.
+    pub(super) external: Text,
+    /// What a row is of, in our own exports.
+    pub(super) kind: Text,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -70,6 +77,8 @@ enum Key {
     Device,
     Stream,
     Correlation,
+    External,
+    Kind,
     Other,
 }
 
@@ -101,6 +110,8 @@ impl Fields {
             &mut self.device,
             &mut self.stream,
             &mut self.correlation,
+            &mut self.external,
+            &mut self.kind,
         ] {
             text.clear();
         }
@@ -152,6 +163,8 @@ impl Fields {
                 Key::Device => json.text(&mut self.device)?,
                 Key::Stream => json.text(&mut self.stream)?,
                 Key::Correlation => json.text(&mut self.correlation)?,
+                Key::External => json.text(&mut self.external)?,
+                Key::Kind => json.text(&mut self.kind)?,
                 _ => drop(json.skip()?),
             }
         }
@@ -178,6 +191,8 @@ fn args_key(key: &[u8]) -> Key {
         b"device" => Key::Device,
         b"stream" => Key::Stream,
         b"correlation" => Key::Correlation,
+        b"External id" => Key::External,
+        b"kind" => Key::Kind,
         _ => Key::Other,
     }
 }

@@ -29,6 +29,9 @@ use std::num::NonZeroI64;
 pub enum WorkKind {
     /// A kernel, by the index of its name in [`Trace::names`].
     Kernel(u32),
+    /// A whole graph, by the index of its name: an export of ours does not say
+    /// what is in it.
+    Graph(u32),
     /// A memory copy.
     Copy,
     /// A memory set.
@@ -99,6 +102,21 @@ pub struct Annotation {
     pub process: u32,
     /// Index of its name in [`Trace::names`].
     pub name: u32,
+    /// What it shares with its range on a stream.
+    pub id: Option<NonZeroI64>,
+}
+
+/// A lane's range on a stream, in an export of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneRange {
+    /// Start, nanoseconds from the first GPU start (it may be negative).
+    pub start_ns: i64,
+    /// Duration in nanoseconds, at most [`LONGEST_WORK_NS`].
+    pub duration_ns: u64,
+    /// Index into [`Trace::streams`].
+    pub stream: u32,
+    /// What it shares with its annotation.
+    pub id: NonZeroI64,
 }
 
 /// A stream of a device.
@@ -188,6 +206,8 @@ pub struct Trace {
     pub calls: Vec<Call>,
     /// Host annotations, in file order.
     pub annotations: Vec<Annotation>,
+    /// Lanes' own ranges, in file order: none but in exports of ours.
+    pub lane_ranges: Vec<LaneRange>,
     /// Events of every kind read.
     pub events: u64,
     /// Unpacked size in bytes.
@@ -230,6 +250,13 @@ impl Trace {
         self.calls
             .retain(|call| call.at_ns.unsigned_abs() <= 2 * FURTHEST_NS);
         self.drops.absurd += (before - self.calls.len()) as u64;
+        for range in &mut self.lane_ranges {
+            range.start_ns = range.start_ns.saturating_sub(zero);
+        }
+        let is_near = |range: &LaneRange| range.start_ns.unsigned_abs() <= 2 * FURTHEST_NS;
+        let before = self.lane_ranges.len();
+        self.lane_ranges.retain(is_near);
+        self.drops.absurd += (before - self.lane_ranges.len()) as u64;
         for note in &mut self.annotations {
             note.start_ns = note.start_ns.saturating_sub(zero);
             note.end_ns = note.end_ns.saturating_sub(zero);

@@ -13,12 +13,14 @@ use super::event::{Category, Fields};
 use super::json::{Fault, Json, Kind, Result as Parsed, Text};
 use super::unpack::Source;
 use super::{
-    Annotation, BadStamp, Call, CallKind, LONGEST_WORK_NS, Limits, Stream, Trace, TraceError, Work,
-    WorkKind, parse_us,
+    Annotation, BadStamp, Call, CallKind, LONGEST_WORK_NS, LaneRange, Limits, Stream, Trace,
+    TraceError, Work, WorkKind, parse_us,
 };
 
 /// Events between two reports of progress.
 const REPORT_EVERY: u64 = 4096;
+/// How the name of a lane begins in an export of ours.
+const LANE: &[u8] = b"lane[";
 
 /// Reads the trace at `path`. `on_progress` is called now and then with the
 /// bytes read and the size of the file, where it has one.
@@ -204,7 +206,9 @@ impl Sink {
     }
 
     fn take(&mut self, fields: &Fields) -> Result<(), Refusal> {
-        if fields.category == Category::Skip {
+        if fields.category == Category::Skip
+            || fields.category == Category::Range && !fields.name.bytes.starts_with(LANE)
+        {
             return Ok(());
         }
         if fields.duplicate {
@@ -217,12 +221,17 @@ impl Sink {
             Category::Skip => Ok(()),
             Category::Kernel => {
                 let name = self.name(fields)?;
-                self.take_work(fields, WorkKind::Kernel(name))
+                let kind = match given(&fields.kind)? {
+                    Some(b"graph") => WorkKind::Graph(name),
+                    _ => WorkKind::Kernel(name),
+                };
+                self.take_work(fields, kind)
             }
             Category::Copy => self.take_work(fields, WorkKind::Copy),
             Category::Set => self.take_work(fields, WorkKind::Set),
             Category::Call => self.take_call(fields),
             Category::Annotation => self.take_annotation(fields),
+            Category::Range => self.take_lane_range(fields),
         }
     }
 
@@ -235,7 +244,20 @@ impl Sink {
         if duration_ns > LONGEST_WORK_NS {
             return Err(Refusal::Absurd);
         }
-        let correlation = correlation(fields)?;
+        let correlation = whole(&fields.correlation)?;
+        let stream = self.stream(fields)?;
+        self.trace.work.push(Work {
+            start_ns,
+            duration_ns,
+            stream,
+            correlation,
+            kind,
+        });
+        Ok(())
+    }
+
+    /// The number of an event's stream.
+    fn stream(&mut self, fields: &Fields) -> Result<u32, Refusal> {
         let stream = Stream {
             device: self.id(&fields.device, &fields.pid)?,
             stream: self.id(&fields.stream, &fields.tid)?,
@@ -245,19 +267,28 @@ impl Sink {
         if index == next {
             self.trace.streams.push(stream);
         }
-        self.trace.work.push(Work {
+        Ok(index)
+    }
+
+    fn take_lane_range(&mut self, fields: &Fields) -> Result<(), Refusal> {
+        let id = whole(&fields.external)?.ok_or(Refusal::Missing)?;
+        let (start_ns, duration_ns) = self.span(fields)?;
+        if duration_ns > LONGEST_WORK_NS {
+            return Err(Refusal::Absurd);
+        }
+        let stream = self.stream(fields)?;
+        self.trace.lane_ranges.push(LaneRange {
             start_ns,
             duration_ns,
-            stream: index,
-            correlation,
-            kind,
+            stream,
+            id,
         });
         Ok(())
     }
 
     fn take_call(&mut self, fields: &Fields) -> Result<(), Refusal> {
         // A call without an id launched nothing that can be found.
-        let Some(correlation) = correlation(fields)? else {
+        let Some(correlation) = whole(&fields.correlation)? else {
             return Ok(());
         };
         let at_ns = self.nanos(&fields.ts)?;
@@ -280,6 +311,7 @@ impl Sink {
             end_ns: start_ns.saturating_add_unsigned(duration_ns),
             process,
             name,
+            id: whole(&fields.external)?,
         });
         Ok(())
     }
@@ -331,10 +363,10 @@ fn given(text: &Text) -> Result<Option<&[u8]>, Refusal> {
     }
 }
 
-/// The correlation id of an event; 0 is the recorders' word for none. Some
-/// writers make it a float: 5.0 is 5.
-fn correlation(fields: &Fields) -> Result<Option<NonZeroI64>, Refusal> {
-    let text = given(&fields.correlation)?.unwrap_or_default();
+/// An id that joins events; 0 is the recorders' word for none. Some writers make
+/// it a float: 5.0 is 5.
+fn whole(text: &Text) -> Result<Option<NonZeroI64>, Refusal> {
+    let text = given(text)?.unwrap_or_default();
     let text = std::str::from_utf8(text).unwrap_or_default();
     let whole = || {
         let thousandth = parse_us(text).ok()?;

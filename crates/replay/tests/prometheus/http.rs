@@ -11,12 +11,23 @@ use std::time::Duration;
 
 /// Head and body of an answer; `None` where nobody answers.
 pub(crate) fn answer(port: u16, path: &str, accept: &str) -> Option<(String, Vec<u8>)> {
+    ask("GET", port, path, accept)
+}
+
+/// The status with which a POST is answered.
+pub(crate) fn post(port: u16, path: &str) -> String {
+    let (head, _) = ask("POST", port, path, "*/*").expect("an answer");
+    head.split(' ').nth(1).expect("a status").to_owned()
+}
+
+fn ask(method: &str, port: u16, path: &str, accept: &str) -> Option<(String, Vec<u8>)> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
     stream
         .set_read_timeout(Some(Duration::from_secs(30)))
         .ok()?;
     // 1.0: the body ends with the connection, and comes in one piece.
-    let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n");
+    let request =
+        format!("{method} {path} HTTP/1.0\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n");
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).ok()?;
