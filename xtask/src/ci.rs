@@ -3,7 +3,6 @@
 //! step has a headline with its name and ends in the closing table with its time.
 
 use std::{
-    ffi::OsString,
     fs,
     time::{Duration, Instant},
 };
@@ -13,7 +12,7 @@ use xshell::{Shell, cmd};
 use crate::{
     api, cargo, demo, differential,
     error::{Context, Error, Result},
-    gpu_bench, loom, nvtx, outside, test, tidy, traces,
+    gpu_bench, hta, loom, nvtx, outside, test, tidy, traces,
 };
 
 type Step = (&'static str, fn() -> Result<()>);
@@ -31,6 +30,7 @@ const STEPS: &[Step] = &[
     ("gates", crate::bench::gates),
     ("gpu-bench", gpu_bench::smoke),
     ("demo", smoke),
+    ("hta", hta::run),
 ];
 
 /// Runs every step, then prints the table.
@@ -116,33 +116,19 @@ fn docs() -> Result<()> {
 fn smoke() -> Result<()> {
     let folder = tempfile::tempdir().context(|| "make a temporary folder".to_owned())?;
     let report = folder.path().join("report.json");
-    demo_ok(&["--every".into(), "1".into()])?;
+    demo::run(&["--every".into(), "1".into()])?;
     let args = [
         "--every".into(),
         "64".into(),
         "--json".into(),
         report.clone().into(),
     ];
-    demo_ok(&args)?;
+    demo::run(&args)?;
     let json = fs::read_to_string(&report).context(|| format!("read {}", report.display()))?;
     if json.trim_start().starts_with('{') && json.trim_end().ends_with('}') {
         Ok(())
     } else {
         Err(Error::Report(report))
-    }
-}
-
-fn demo_ok(args: &[OsString]) -> Result<()> {
-    let words: Vec<_> = args.iter().map(|arg| arg.to_string_lossy()).collect();
-    let words = words.join(" ");
-    println!("$ demo {words}");
-    let mut command = demo::command(args)?;
-    let status = command.status().context(|| format!("run demo {words}"))?;
-    if status.success() {
-        Ok(())
-    } else {
-        let args = words;
-        Err(Error::Demo { args, status })
     }
 }
 

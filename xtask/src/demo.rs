@@ -6,7 +6,7 @@ use std::{ffi::OsString, process::Command};
 
 use crate::{
     cargo,
-    error::{Error, Result},
+    error::{Context, Error, Result},
     program, sim,
 };
 
@@ -19,6 +19,21 @@ pub(crate) fn command(args: &[OsString]) -> Result<Command> {
     let mut command = Command::new(cargo::binary(&artifacts, REPLAY)?);
     command.args(args).env(sim::VAR, sim::lay_out(&artifacts)?);
     Ok(command)
+}
+
+/// Runs the replay binary.
+pub(crate) fn run(args: &[OsString]) -> Result<()> {
+    let words: Vec<_> = args.iter().map(|arg| arg.to_string_lossy()).collect();
+    let words = words.join(" ");
+    println!("$ demo {words}");
+    let mut command = command(args)?;
+    let status = command.status().context(|| format!("run demo {words}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        let args = words;
+        Err(Error::Demo { args, status })
+    }
 }
 
 /// Becomes the replay binary.

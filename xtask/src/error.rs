@@ -32,6 +32,11 @@ pub(crate) enum Error {
     /// The feature `nvtx` cannot be built, and must be.
     #[error("no libclang, which feature nvtx needs; on Debian: apt-get install libclang-dev")]
     NoLibclang,
+    /// HolisticTraceAnalysis cannot be installed, and must be.
+    #[error(
+        "no python3 with venv, which HolisticTraceAnalysis needs; on Debian: apt-get install python3-venv"
+    )]
+    NoPython,
     /// The recorded traces are asked for and are not there.
     #[error(
         "no recorded traces at {0}; put the folder there, point METRALE_TRACES at it, or set \

@@ -51,6 +51,9 @@ xflags::xflags! {
         /// Build the README's example as a crate outside the workspace, for each
         /// CUDA version that is promised.
         cmd outside {}
+        /// Let HolisticTraceAnalysis read exported timelines, and compare. Installs
+        /// it from PyPI, in target/hta.
+        cmd hta {}
         /// Measure: every benchmark in its short form, with ratios. Noisy; takes
         /// some minutes.
         cmd bench {

@@ -14,6 +14,7 @@ mod differential;
 mod error;
 mod flags;
 mod gpu_bench;
+mod hta;
 mod loom;
 mod nvtx;
 mod outside;
@@ -58,6 +59,7 @@ fn run(cmd: XtaskCmd) -> Result<()> {
         XtaskCmd::Tidy(_) => tidy::run(),
         XtaskCmd::Api(flags) => api::run(flags.write),
         XtaskCmd::Outside(_) => outside::run(),
+        XtaskCmd::Hta(_) => hta::run(),
         XtaskCmd::Bench(flags) => bench::run(&flags),
         XtaskCmd::GpuBench(flags) => gpu_bench::run(&flags),
         XtaskCmd::Ci(_) => ci::run(),
