@@ -2,8 +2,8 @@
 //! What a serving thread says of its step, and the records that steps leave.
 
 use crate::kernel::{
-    RecentSteps, Recording, ShapeTimes, SlowMinute, StepCursor, StepRecord, StepShape, Timeline,
-    TooManyStepsError,
+    RecentSteps, Recording, ShapeTimes, SlowMinute, SlowStep, StepCursor, StepRecord, StepShape,
+    Timeline, TooManyStepsError,
 };
 use crate::level::Level;
 use crate::step::Step;
@@ -81,7 +81,32 @@ impl Telemetry {
     /// # }
     /// ```
     pub fn record_steps(&self, steps: usize) -> Result<(), TooManyStepsError> {
-        self.instruments().record_steps(steps)
+        self.instruments().record_steps(steps, None)
+    }
+
+    /// As [`record_steps`](Self::record_steps), but the recording begins after a
+    /// step that is slow, and anew after the next such step a minute later, by
+    /// the ends of steps: until then what was recorded stays. Passes look at the
+    /// records that steps leave; serving threads do nothing for it.
+    ///
+    /// # Errors
+    /// [`TooManyStepsError`]; nothing changes then.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), metrale_telemetry::kernel::TooManyStepsError> {
+    /// use metrale_telemetry::global;
+    /// use metrale_telemetry::kernel::{LANE_DECODE, SlowStep};
+    ///
+    /// global().record_when(SlowStep::LongerThanP99 { lane: LANE_DECODE }, 4)?;
+    /// // ... as the server goes on:
+    /// if let Some(slow) = global().recording().and_then(|recording| recording.slow) {
+    ///     println!("step {} took {} ns", slow.number, slow.gpu_ns());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn record_when(&self, slow: SlowStep, steps: usize) -> Result<(), TooManyStepsError> {
+        self.instruments().record_steps(steps, Some(slow))
     }
 
     /// What was recorded so far, if that was asked for. It allocates; a pass that

@@ -14,8 +14,8 @@
 mod layout;
 
 use crate::kernel::{LaneFigures, MAX_LANES, StepRecord, StepShape, Timeline, TimelineSpan};
-use crate::snapshot::RowKind;
 use crate::rows::KernelName;
+use crate::snapshot::RowKind;
 use crate::telemetry::Telemetry;
 use layout::Layout;
 use serde::Serialize;

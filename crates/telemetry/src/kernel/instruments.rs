@@ -6,8 +6,8 @@ use super::folded::{Folded, StepLosses};
 use super::folded_copy::FoldedCopy;
 use super::landing::{Batch, Landing, Launches};
 use super::records::{
-    OpenSteps, RecentSteps, RecordedSteps, Recording, SlowMinute, StepCursor, StepLog, StepRecord,
-    Timeline, TooManyStepsError,
+    OpenSteps, RecentSteps, RecordedSteps, Recording, SlowMinute, SlowStep, StepCursor, StepLog,
+    StepRecord, Timeline, TooManyStepsError,
 };
 use super::span::{Landed, NotBegun, SpanKey};
 use super::table::{KERNEL_TABLE_SLOTS, KernelTable};
@@ -308,8 +308,12 @@ impl KernelInstruments {
         log.timelines.read_recording(self.lanes(), func)
     }
 
-    pub(crate) fn record_steps(&self, steps: usize) -> Result<(), TooManyStepsError> {
-        let recording = RecordedSteps::new(steps)?;
+    pub(crate) fn record_steps(
+        &self,
+        steps: usize,
+        when: Option<SlowStep>,
+    ) -> Result<(), TooManyStepsError> {
+        let recording = RecordedSteps::new(steps, when)?;
         let before = lock_alive(&self.log).and_then(|mut log| log.timelines.record(recording));
         // Without the lock: it may be much memory.
         drop(before);

@@ -44,8 +44,8 @@ pub use oldest::{OldestSpan, OldestSpans};
 pub use ops::{Edge, EventOps, Place, SpanPoll};
 pub use records::{
     KEPT_TIMELINES, LaneRecord, MAX_RECORDED_STEPS, RECENT_STEPS, RecentSteps, Recording,
-    SHAPE_BUCKETS, SLOWEST_STEPS, ShapeTimes, SlowMinute, StepCursor, StepRecord, StepShape,
-    Timeline, TimelineSpan, TooManyStepsError,
+    SHAPE_BUCKETS, SLOWEST_STEPS, ShapeTimes, SlowMinute, SlowStep, StepCursor, StepRecord,
+    StepShape, Timeline, TimelineSpan, TooManyStepsError,
 };
 pub use ring::{SpanRing, SpanRingBuilder};
 pub use span::{Harvested, Landed, Lost, NotBegun, NotEnded, SpanKey, SpanTag, StepId};

@@ -10,6 +10,7 @@ mod log;
 mod open;
 mod shapes;
 mod timelines;
+mod trigger;
 
 pub(super) use log::StepLog;
 pub use log::{RECENT_STEPS, RecentSteps, SLOWEST_STEPS, SlowMinute, StepCursor};
@@ -21,6 +22,7 @@ pub use timelines::{
     KEPT_TIMELINES, MAX_RECORDED_STEPS, Recording, Timeline, TimelineSpan, TooManyStepsError,
 };
 pub(super) use timelines::{LaidOut, RecordedSteps};
+pub use trigger::SlowStep;
 
 use super::MAX_LANES;
 use serde::{Deserialize, Serialize};

@@ -107,6 +107,8 @@ impl StepLog {
     /// Keeps a record; after [`take_memory`](Self::take_memory) without
     /// allocating.
     pub(crate) fn push(&mut self, step: &StepRecord) {
+        let ended_ns = step.ended_ns.unwrap_or(self.last_end_ns);
+        self.timelines.look_at(step, ended_ns, &self.recent);
         let at = (self.total % RECENT_STEPS as u64) as usize;
         match self.recent.get_mut(at) {
             Some(place) => *place = *step,

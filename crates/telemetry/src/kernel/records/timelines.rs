@@ -4,6 +4,7 @@
 //! full. Memory is taken once; to keep a step allocates nothing.
 
 use super::StepRecord;
+use super::trigger::{SlowStep, Trigger};
 use crate::kernel::fold::MAX_STEP_SPANS;
 use crate::kernel::timeline::{Figures, Interval, Laid, LaneFigures, settle_all};
 
@@ -53,7 +54,8 @@ pub struct TimelineSpan {
 }
 
 /// The timelines of the next armed steps, as
-/// [`Telemetry::record_steps`](crate::Telemetry::record_steps) asked for them.
+/// [`Telemetry::record_steps`](crate::Telemetry::record_steps) or
+/// [`record_when`](crate::Telemetry::record_when) asked for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recording {
@@ -61,6 +63,8 @@ pub struct Recording {
     pub steps: usize,
     /// Those that there are so far, the oldest first.
     pub timelines: Vec<Timeline>,
+    /// The slow step after which they were recorded, if it is by such a step.
+    pub slow: Option<StepRecord>,
 }
 
 impl Recording {
@@ -175,19 +179,34 @@ pub(in crate::kernel) struct RecordedSteps {
     steps: Vec<Kept>,
     /// How many of them are there.
     taken: usize,
+    /// It begins, anew each time, as this says; `None`: it began when it was
+    /// asked for.
+    trigger: Option<Trigger>,
 }
 
 impl RecordedSteps {
     /// Takes the memory; `None` for no steps.
-    pub(in crate::kernel) fn new(steps: usize) -> Result<Option<Self>, TooManyStepsError> {
+    pub(in crate::kernel) fn new(
+        steps: usize,
+        when: Option<SlowStep>,
+    ) -> Result<Option<Self>, TooManyStepsError> {
         match steps {
             0 => Ok(None),
             1..=MAX_RECORDED_STEPS => Ok(Some(Self {
                 steps: (0..steps).map(|_| Kept::new()).collect(),
                 taken: 0,
+                trigger: when.map(Trigger::new),
             })),
             asked => Err(TooManyStepsError { asked }),
         }
+    }
+
+    /// Where the next step goes, while there is room and it has begun.
+    fn next(&mut self) -> Option<&mut Kept> {
+        let waits = (self.trigger.as_ref()).is_some_and(|trigger| trigger.fired.is_none());
+        let next = self.steps.get_mut(self.taken).filter(|_| !waits)?;
+        self.taken += 1;
+        Some(next)
     }
 }
 
@@ -212,10 +231,19 @@ impl Timelines {
             self.total += 1;
         }
         if let Some(recording) = &mut self.recording
-            && let Some(place) = recording.steps.get_mut(recording.taken)
+            && let Some(place) = recording.next()
         {
             place.set(step, record);
-            recording.taken += 1;
+        }
+    }
+
+    /// A step that ended at `ended_ns` left its record; `recent` are those before.
+    pub(super) fn look_at(&mut self, step: &StepRecord, ended_ns: u64, recent: &[StepRecord]) {
+        if let Some(recording) = &mut self.recording
+            && let Some(trigger) = &mut recording.trigger
+            && trigger.fires(step, ended_ns, recent)
+        {
+            recording.taken = 0;
         }
     }
 
@@ -258,6 +286,9 @@ impl Timelines {
         Some(Recording {
             steps: recording.steps.len(),
             timelines: taken.map(|kept| kept.read(named, &func)).collect(),
+            slow: (recording.trigger.as_ref())
+                .and_then(|trigger| trigger.fired.as_ref())
+                .map(|(step, _)| *step),
         })
     }
 }

@@ -3,7 +3,8 @@
 
 use super::rig::{Rig, Work, lane, launch};
 use crate::kernel::{
-    LANE_DECODE, MAX_LANES, MAX_RECORDED_STEPS, SpanKey, StepShape, Timeline, TimelineSpan,
+    LANE_DECODE, MAX_LANES, MAX_RECORDED_STEPS, SlowStep, SpanKey, StepShape, Timeline,
+    TimelineSpan,
 };
 
 fn rig() -> Rig {
@@ -90,7 +91,7 @@ fn the_last_complete_timelines_are_kept() {
 fn a_timeline_has_the_record_of_its_step() {
     for is_left_first in [true, false] {
         let mut rig = rig();
-        rig.into.record_steps(8).unwrap();
+        rig.into.record_steps(8, None).unwrap();
         let close = |rig: &Rig, number: u64| {
             let shape = StepShape::new().requests(number as u32);
             rig.into.open_steps.shape(number, shape);
@@ -131,7 +132,7 @@ fn a_recording_has_the_next_steps_and_no_later_one() {
     let mut rig = rig();
     assert_eq!(rig.into.recording(), None, "nobody asked for one");
     step(&mut rig, 0);
-    rig.into.record_steps(6).unwrap();
+    rig.into.record_steps(6, None).unwrap();
     for track in 1..4 {
         step(&mut rig, track);
     }
@@ -147,11 +148,91 @@ fn a_recording_has_the_next_steps_and_no_later_one() {
     assert_eq!(recording.timelines[5].launches.len(), 2);
     assert_eq!(steps(&rig.into.timelines()), [6, 7, 8, 9], "kept as ever");
 
-    let error = rig.into.record_steps(MAX_RECORDED_STEPS + 1).unwrap_err();
+    let error = rig
+        .into
+        .record_steps(MAX_RECORDED_STEPS + 1, None)
+        .unwrap_err();
     assert_eq!(error.asked, MAX_RECORDED_STEPS + 1);
     assert!(rig.into.recording().unwrap().is_complete(), "as it was");
-    rig.into.record_steps(1).unwrap();
+    rig.into.record_steps(1, None).unwrap();
     assert_eq!(rig.into.recording().unwrap().timelines, []);
-    rig.into.record_steps(0).unwrap();
+    rig.into.record_steps(0, None).unwrap();
     assert_eq!(rig.into.recording(), None);
+}
+
+/// A step whose decode lane takes so long, and that ends at `ended_ns`.
+fn slow_step(rig: &mut Rig, track: u32, ns: u64, ended_ns: u64) {
+    rig.number();
+    rig.span(track, lane(LANE_DECODE, 0, ns));
+    rig.newest = track;
+    rig.into
+        .open_steps
+        .close(u64::from(track), Some(0..ended_ns));
+    rig.table.close(track);
+    rig.pass();
+}
+
+const MINUTE_NS: u64 = 60_000_000_000;
+
+#[test]
+fn a_slow_step_begins_a_recording_at_most_once_a_minute() {
+    let mut rig = rig();
+    let slow = SlowStep::LongerThan {
+        lane: LANE_DECODE,
+        ns: 100,
+    };
+    rig.into.record_steps(2, Some(slow)).unwrap();
+    let recorded = |rig: &Rig| {
+        let recording = rig.into.recording().unwrap();
+        let number = recording.slow.map(|step| step.number);
+        (number, steps(&recording.timelines))
+    };
+    for track in 0..3 {
+        slow_step(&mut rig, track, 100, 1_000);
+    }
+    assert_eq!(recorded(&rig), (None, vec![]), "not longer");
+    slow_step(&mut rig, 3, 101, 1_000);
+    assert_eq!(recorded(&rig), (Some(3), vec![]));
+    // The next ones, and none for later slow steps of that minute.
+    for track in 4..8 {
+        slow_step(&mut rig, track, 500, MINUTE_NS);
+    }
+    assert_eq!(recorded(&rig), (Some(3), vec![4, 5]));
+    slow_step(&mut rig, 8, 100, 1_000 + MINUTE_NS);
+    assert_eq!(recorded(&rig).0, Some(3), "it is not slow");
+    slow_step(&mut rig, 9, 101, 1_000 + MINUTE_NS);
+    assert_eq!(recorded(&rig), (Some(9), vec![]));
+    slow_step(&mut rig, 10, 1, 2 * MINUTE_NS);
+    assert_eq!(recorded(&rig), (Some(9), vec![10]));
+    let recording = rig.into.recording().unwrap();
+    assert_eq!(recording.slow.unwrap().lanes[LANE_DECODE].gpu_ns, 101);
+}
+
+/// Of 100 steps of 1 to 100 ns, 99 take at most 99.
+#[test]
+fn a_step_is_slow_by_the_percentile_of_the_last_ones() {
+    let mut rig = rig();
+    let slow = SlowStep::LongerThanP99 { lane: LANE_DECODE };
+    rig.into.record_steps(1, Some(slow)).unwrap();
+    let fired = |rig: &Rig| {
+        let slow = rig.into.recording().unwrap().slow;
+        slow.map(|step| step.number)
+    };
+    for track in 0..100 {
+        // In no order of time: 37 and 100 share no divisor.
+        let ns = 1 + u64::from(track) * 37 % 100;
+        slow_step(&mut rig, track, ns, 1_000);
+    }
+    assert_eq!(fired(&rig), None, "there were too few before");
+    slow_step(&mut rig, 100, 99, 1_000);
+    assert_eq!(fired(&rig), None);
+    // A step without the lane says nothing.
+    rig.number();
+    rig.span(101, lane(0, 0, 1_000_000));
+    rig.newest = 101;
+    rig.into.open_steps.close(101, Some(0..1_000));
+    end(&mut rig, 101);
+    assert_eq!(fired(&rig), None);
+    slow_step(&mut rig, 102, 100, 1_000);
+    assert_eq!(fired(&rig), Some(102));
 }
