@@ -216,31 +216,43 @@ impl<W: Write> Trace<'_, W> {
                 self.event(&event, &arguments)?;
             }
         }
-        for span in &timeline.launches {
-            let at_ns = layout.launched_at(timeline, span);
-            self.launch(device, span, layout, at_ns)?;
-        }
-        for span in &timeline.regions {
-            let stream = self.stream(device, span)?;
+        for span in timeline.launches.iter().chain(&timeline.regions) {
             let (name, kind) = device.row(span);
-            let lane = device.lane(span);
-            let event = device.on_gpu("gpu_user_annotation", &name, stream, layout, span);
-            self.event(&event, &RegionArguments { kind, lane })?;
+            let row = (&*name, kind);
+            if kind == RowKind::Region {
+                self.region(device, span, row, layout)?;
+            } else {
+                let at_ns = layout.launched_at(timeline, span);
+                self.launch(device, span, row, layout, at_ns)?;
+            }
         }
         Ok(())
     }
 
-    /// A launch, and the call that made it.
+    fn region(
+        &mut self,
+        device: &mut Device<'_>,
+        span: &TimelineSpan,
+        (name, kind): (&str, RowKind),
+        layout: &Layout,
+    ) -> io::Result<()> {
+        let stream = self.stream(device, span)?;
+        let lane = device.lane(span);
+        let event = device.on_gpu("gpu_user_annotation", name, stream, layout, span);
+        self.event(&event, &RegionArguments { kind, lane })
+    }
+
+    /// A launch or a copy, and the call that made it.
     fn launch(
         &mut self,
         device: &mut Device<'_>,
         span: &TimelineSpan,
+        (name, kind): (&str, RowKind),
         layout: &Layout,
         at_ns: i64,
     ) -> io::Result<()> {
         let correlation = self.next_id();
         let stream = self.stream(device, span)?;
-        let (name, kind) = device.row(span);
         let (category, call) = match kind {
             RowKind::Kernel | RowKind::Region => ("kernel", "cuLaunchKernel"),
             RowKind::Graph => ("kernel", "cuGraphLaunch"),
@@ -256,7 +268,7 @@ impl<W: Write> Trace<'_, W> {
             kind,
             lane,
         };
-        let event = device.on_gpu(category, &name, stream, layout, span);
+        let event = device.on_gpu(category, name, stream, layout, span);
         self.event(&event, &arguments)
     }
 

@@ -49,7 +49,8 @@ pub fn build(trace: &Trace, patterns: &Patterns, timing: Timing) -> Plan {
     plan.ops = operations(trace, &units, &marked, &numbers);
     plan.spans
         .extend(marked.into_iter().map(|marked| marked.span));
-    plan.kernels = trace.names.texts(&units.kernels);
+    plan.kernels = trace.names.texts(&units.kernels.list);
+    plan.copies = trace.names.texts(&units.copies.list);
     plan.graphs = units.graphs;
     plan
 }
@@ -154,15 +155,12 @@ fn operations(trace: &Trace, units: &Units, spans: &[Marked], numbers: &[Option<
         let what = match (unit.graph, work.kind) {
             (Some(graph), _) => What::Graph { graph },
             (None, WorkKind::Kernel(name) | WorkKind::Graph(name)) => What::Kernel {
-                kernel: units.kernel(name),
+                kernel: units.kernels.of(name),
                 stream,
                 duration_ns,
             },
-            (None, WorkKind::Copy) => What::Copy {
-                stream,
-                duration_ns,
-            },
-            (None, WorkKind::Set) => What::Set {
+            (None, WorkKind::Copy(name)) => What::Copy {
+                copy: units.copies.of(name),
                 stream,
                 duration_ns,
             },

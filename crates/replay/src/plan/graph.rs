@@ -15,7 +15,7 @@ use crate::trace::{Work, WorkKind};
 pub(super) fn build(works: &[Work], mut kernel: impl FnMut(u32) -> u32) -> Graph {
     let name = works.iter().find_map(|work| match work.kind {
         WorkKind::Graph(name) => Some(kernel(name)),
-        WorkKind::Kernel(_) | WorkKind::Copy | WorkKind::Set => None,
+        WorkKind::Kernel(_) | WorkKind::Copy(_) => None,
     });
     let first = works.first().map_or(0, |w| w.start_ns);
     // Per stream: the chain, the in-order end of its last node, its GPU time.
@@ -27,7 +27,7 @@ pub(super) fn build(works: &[Work], mut kernel: impl FnMut(u32) -> u32) -> Graph
         nodes.push(Node {
             kernel: match work.kind {
                 WorkKind::Kernel(name) | WorkKind::Graph(name) => Some(kernel(name)),
-                WorkKind::Copy | WorkKind::Set => None,
+                WorkKind::Copy(_) => None,
             },
             gap_ns,
             duration_ns: work.duration_ns,

@@ -16,8 +16,8 @@ pub(super) enum Category {
     #[default]
     Skip,
     Kernel,
+    /// A copy or a set of memory.
     Copy,
-    Set,
     /// A host call into a runtime or a driver, of whatever backend.
     Call,
     Annotation,
@@ -32,8 +32,7 @@ impl Category {
         }
         match &text.bytes[..] {
             b"kernel" | b"Kernel" => Category::Kernel,
-            b"gpu_memcpy" | b"Memcpy" => Category::Copy,
-            b"gpu_memset" | b"Memset" => Category::Set,
+            b"gpu_memcpy" | b"Memcpy" | b"gpu_memset" | b"Memset" => Category::Copy,
             b"user_annotation" => Category::Annotation,
             b"gpu_user_annotation" => Category::Range,
             b"Runtime" => Category::Call,

@@ -32,10 +32,8 @@ pub enum WorkKind {
     /// A whole graph, by the index of its name: an export of ours does not say
     /// what is in it.
     Graph(u32),
-    /// A memory copy.
-    Copy,
-    /// A memory set.
-    Set,
+    /// A copy or a set of memory, as a kernel.
+    Copy(u32),
 }
 
 /// One piece of work on the GPU.
@@ -49,7 +47,7 @@ pub struct Work {
     pub stream: u32,
     /// The id of the host call that launched it, where the trace has one.
     pub correlation: Option<NonZeroI64>,
-    /// Kernel, copy or set.
+    /// Kernel or copy.
     pub kind: WorkKind,
 }
 

@@ -47,7 +47,7 @@ def read(path, rounds):
 def kernel_totals(trace, rounds, report):
     most = 1_000_000
     _, kernels = BreakdownAnalysis.get_gpu_kernel_breakdown(
-        trace, visualize=False, duration_ratio=1.0, num_kernels=most
+        trace, visualize=False, duration_ratio=1.0, num_kernels=most, include_memory_kernels=True
     )
     theirs = {row["name"]: row["sum (us)"] for _, row in kernels.iterrows() if row["sum (us)"]}
     ours, samples = Counter(), Counter()
@@ -99,7 +99,7 @@ def of_lanes(timeline):
             lane = (step, name.removeprefix("lane[").removesuffix("]"))
             spans[lane] += 1
             expected[lane] = args | {"launches": set()}
-        elif category == "kernel":
+        elif category in ("kernel", "gpu_memcpy"):
             expected[step, args["lane"]]["launches"].add(args["correlation"])
     once = {
         lane: figures
