@@ -18,7 +18,7 @@ use crate::{
 /// The crates, and the features that show all of each that needs no libclang.
 const CRATES: [(&str, &[&str]); 3] = [
     ("metrale-gpu-sys", &[]),
-    ("metrale-telemetry", &["--features", "prometheus"]),
+    ("metrale-telemetry", &["--features", "prometheus,trace"]),
     ("metrale-gpu-runtime", &[]),
 ];
 
