@@ -10,6 +10,7 @@ use super::health::Watch;
 use super::labels::kernel_label;
 use super::making::push;
 use super::names::Names;
+use super::on_step::Handing;
 use super::verdict::{Verdict, verdict};
 use metrale_gpu_sys::cuda::Driver;
 use metrale_telemetry::kernel::{
@@ -38,6 +39,7 @@ pub(super) struct Shared {
     pub(super) lanes: SpanRing<CudaEvents>,
     pub(super) kernels: SpanRing<CudaEvents>,
     pub(super) names: Names,
+    pub(super) handing: Option<Handing>,
     pub(super) label: String,
     pub(super) gpu: Gpu,
     /// Keeps the context of a cudarc recorder alive.
@@ -77,6 +79,13 @@ impl Shared {
         }
         let name_of = |row| self.names.of_row(row).map(|name| name.text);
         self.telemetry.promote_kernels(name_of, kernel_label);
+        landed
+    }
+
+    /// As [`harvest`](Self::harvest), and hands on the records that there are then.
+    pub(super) fn harvest_and_hand_on(&self) -> usize {
+        let landed = self.harvest();
+        self.hand_on();
         landed
     }
 
@@ -294,7 +303,7 @@ impl Shared {
 }
 
 /// A lock whose holder left its data usable at each step, if nobody has it.
-fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+pub(super) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {
         Ok(guard) => Some(guard),
         Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
