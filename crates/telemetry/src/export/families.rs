@@ -265,15 +265,15 @@ fn own_cost(snapshot: &Snapshot) -> Vec<Sample<'_>> {
 }
 
 fn callback(snapshot: &Snapshot) -> Vec<Sample<'_>> {
-    let problems: [(_, fn(&RecorderHealth) -> u64); 3] = [
-        ("missed", |health| health.records_missed),
-        ("slow", |health| health.slow_callbacks),
-        ("panicked", |health| health.callback_panics),
+    let of = |(problem, count)| sample([("problem", problem)], Value::Count(count));
+    let problems = [
+        ("missed", health(snapshot, |health| health.records_missed)),
+        ("slow", health(snapshot, |health| health.slow_callbacks)),
+        (
+            "panicked",
+            health(snapshot, |health| health.callback_panics),
+        ),
     ];
-    let of = |(problem, count)| {
-        let count = Value::Count(health(snapshot, count));
-        sample([("problem", problem)], count)
-    };
     problems.map(of).into()
 }
 
