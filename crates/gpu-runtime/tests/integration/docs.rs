@@ -53,7 +53,8 @@ fn code_words(text: &str) -> impl Iterator<Item = &str> {
 fn code_in_the_documents_is_the_examples() {
     let mut examples = lines(include_str!("../../examples/serve.rs"));
     examples.extend(lines(include_str!("../../examples/serve_async.rs")));
-    check(&document("integration.md"), &examples, 8);
+    examples.extend(lines(include_str!("../../examples/own_lanes.rs")));
+    check(&document("integration.md"), &examples, 9);
     let readme = std::fs::read_to_string(root().join("README.md")).expect("a README");
     check(&readme, &lines(include_str!("../../examples/readme.rs")), 1);
 }
