@@ -290,7 +290,7 @@ impl<'p> Server<'p> {
                 let device = self.player.device(stream)?;
                 let (on, function) = (device.stream(stream)?, device.function(None)?);
                 let row = device.copy(copy)?;
-                let lane = number(self.player.plan.lane(self.of));
+                let lane = self.player.plan.lane(self.of).index();
                 let token = device.recorder.begin_region(self.step(), lane, row, on);
                 let copied = device.launch(on, function, duration_ns);
                 self.launched(stream, Launched::Copy(copy), token, copied)?;
