@@ -141,7 +141,6 @@ mod tests {
             report.kernels[0].name = name.clone();
             report.kernels[0].lanes[0].estimate.steps = n;
             report.slowest_steps[0].number = n;
-            report.slowest_steps[0].gpu_ns = n * 1_000;
             report.slowest_steps[1].lanes[1].lane.clone_from(&note);
             report.lanes[0].lane.clone_from(&note);
             report.trace = Some(name);
