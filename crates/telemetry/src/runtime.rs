@@ -12,6 +12,7 @@ pub use crate::kernel::records::{OPEN_STEPS, OpenStep, OpenSteps};
 pub use crate::kernel::steps::{Anchor, Entered, FOLLOWED_STEPS, Standing, StepTable, Taking};
 pub use crate::kernel::table::KernelTable;
 pub use crate::snapshot::recorders::{KernelName, RecorderSource};
+pub use crate::sync::{unless_held, unpoisoned};
 
 use crate::floor::Floor;
 use crate::level::Level;

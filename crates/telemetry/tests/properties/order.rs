@@ -3,7 +3,7 @@
 //! that are closed when a pass begins those of one stream land in the order of
 //! their begins.
 
-use crate::source::Source;
+use crate::source::Scripted;
 use metrale_telemetry::kernel::{Harvested, SpanKey, SpanPoll, SpanRing, SpanTag, SpanToken};
 use proptest::prelude::*;
 
@@ -39,7 +39,7 @@ proptest! {
         streams in prop_oneof![Just(1u64), Just(2), Just(3), Just(100)],
         calls in prop::collection::vec(call(), 1..200),
     ) {
-        let ring = SpanRing::new(Source::new(slots), slots);
+        let ring = SpanRing::new(Scripted::new(slots), slots);
         ring.ops().polls(true);
         let mut begun = 0u64;
         let mut open: Vec<(SpanToken, u64)> = Vec::new();

@@ -162,8 +162,8 @@ pub(super) const ALL: &[Mistake] = &[
             (
                 RING,
                 "take",
-                "self.turns.of(ticket)",
-                "(self.turns.of(ticket).0, 1)",
+                "self.laps.of(ticket)",
+                "(self.laps.of(ticket).0, 1)",
             ),
             (SLOT, "claim", "|| found.lap() >= lap", ""),
         ],
