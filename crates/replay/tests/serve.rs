@@ -37,7 +37,10 @@ fn start(mut command: Command) -> (Child, u16, BufReader<ChildStdout>) {
             "it does not serve"
         );
     }
-    let port = line.split([':', '/']).nth(4).and_then(|it| it.parse().ok());
+    let port = line
+        .split([':', '/'])
+        .nth(4)
+        .and_then(|port| port.parse().ok());
     (
         child,
         port.unwrap_or_else(|| panic!("no port in {line}")),
