@@ -86,16 +86,13 @@ fn own_thread(app: &'static App, _: Recorder) {
     std::mem::forget(recorder);
 }
 
+#[rustfmt::skip]
 const CASES: [(&str, Path, &str); 24] = [
     ("close, enters", close, "cuCtxPushCurrent_v2"),
     ("close, looks", close, "cuCtxGetId"),
     ("close, destroys", close, "cuEventDestroy_v2"),
     ("close, leaves", close, "cuCtxPopCurrent_v2"),
-    (
-        "harvest, guards",
-        harvest,
-        "cuThreadExchangeStreamCaptureMode",
-    ),
+    ("harvest, guards", harvest, "cuThreadExchangeStreamCaptureMode"),
     ("harvest, asks", harvest, "cuEventQuery"),
     ("harvest, reads", harvest, "cuEventElapsedTime_v2"),
     ("own thread, asks", own_thread, "cuEventQuery"),
@@ -110,11 +107,7 @@ const CASES: [(&str, Path, &str); 24] = [
     ("make, records", make, "cuEventRecord"),
     ("make, reads", make, "cuEventElapsedTime_v2"),
     ("make, has no stream", make, "cuStreamDestroy_v2"),
-    (
-        "lane, asks for the stream's number",
-        launch,
-        "cuStreamGetId",
-    ),
+    ("lane, asks for the stream's number", launch, "cuStreamGetId"),
     ("launch, asks for the name", launch, "cuFuncGetName"),
     ("launch, records", launch, "cuEventRecord"),
     ("lane, asks who is current", enter, "cuCtxGetCurrent"),
