@@ -65,6 +65,16 @@ pub struct Script {
     pub steps: Cow<'static, str>,
 }
 
+/// One that may run on a real driver, whoever else uses it.
+const fn script(name: &'static str, steps: &'static str) -> Script {
+    Script {
+        name: Cow::Borrowed(name),
+        hardware: true,
+        own_process: false,
+        steps: Cow::Borrowed(steps),
+    }
+}
+
 /// A step that did not answer what the script says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
@@ -126,12 +136,7 @@ mod tests {
     use super::{Difference, Script, all};
 
     fn script(steps: &'static str) -> Script {
-        Script {
-            name: "under_test".into(),
-            hardware: false,
-            own_process: false,
-            steps: steps.into(),
-        }
+        super::script("under_test", steps)
     }
 
     fn run(script: &Script) -> Result<(), Vec<Difference>> {
