@@ -62,14 +62,6 @@ impl Sim {
         unsafe { f() }
     }
 
-    fn advance(&self, ns: u64) {
-        // SAFETY: `sim_advance_ns` has this type.
-        let f = unsafe { self.0.get::<unsafe extern "C" fn(u64)>(b"sim_advance_ns") };
-        let f = f.expect("sim_advance_ns");
-        // SAFETY: any number is good.
-        unsafe { f(ns) }
-    }
-
     fn calls(&self, name: &str) -> u64 {
         type Count = unsafe extern "C" fn(*const c_char) -> u64;
         // SAFETY: `sim_call_count` has this type.
