@@ -10,10 +10,11 @@
 //!    that take long.
 
 use super::health::Health;
-use super::shared::{Shared, try_lock};
+use super::shared::Shared;
 use metrale_telemetry::Telemetry;
 use metrale_telemetry::instrument::Counter;
 use metrale_telemetry::kernel::{RECENT_STEPS, StepCursor, StepRecord};
+use metrale_telemetry::runtime::unless_held;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -102,7 +103,7 @@ impl Shared {
         if self.watch.is_over() {
             return;
         }
-        let Some(mut cursor) = try_lock(&handing.cursor) else {
+        let Some(mut cursor) = unless_held(handing.cursor.try_lock()) else {
             return;
         };
         let missed = cursor.missed();

@@ -15,6 +15,7 @@ pub(crate) mod recorders;
 mod steps;
 mod take;
 
+pub use crate::graph::{GraphFigures, GraphRow, NodeKind};
 pub use crate::rows::RowKind;
 pub use crate::series::{KernelSeries, MAX_KERNEL_SERIES, OTHER_KERNELS};
 pub use merge::MergeError;
@@ -336,7 +337,10 @@ impl Snapshot {
             let ledgers = self.recorders.iter().map(of);
             ledgers.fold(Ledger::default(), Ledger::plus)
         };
-        (sum(|it| it.lane_ledger), sum(|it| it.kernel_ledger))
+        (
+            sum(|recorder| recorder.lane_ledger),
+            sum(|recorder| recorder.kernel_ledger),
+        )
     }
 }
 
