@@ -5,6 +5,11 @@
 //!
 //! No part of the public interface: it changes with `metrale-gpu-runtime`.
 
+pub use crate::graph::{
+    ENOUGH_PLANS, GraphEdge, GraphEstimates, GraphShape, GraphTotal, Inside, Interval, LEAST_MARKS,
+    Mark, MarkPlace, NodeRow, Plan, Planner, Point, Reading, ReadingError, ShapeError,
+    TooFewMarksError, WINDOW_NODES,
+};
 pub use crate::instrument::buckets::{BUCKETS, bucket_index, bucket_upper_ns};
 pub use crate::instrument::packed::PackedCells;
 pub use crate::kernel::fold::{Fold, Folding, MAX_SPANS, MAX_STEP_SPANS};
@@ -14,6 +19,7 @@ pub use crate::kernel::steps::{Anchor, Entered, FOLLOWED_STEPS, Standing, StepTa
 pub use crate::kernel::table::KernelTable;
 pub use crate::rows::KernelName;
 pub use crate::snapshot::recorders::RecorderSource;
+pub use crate::sync::{unless_held, unpoisoned};
 
 use crate::floor::Floor;
 use crate::level::Level;

@@ -7,7 +7,7 @@
 //! [`EventOps`] behind it records and reads them. It knows no kernels either: it
 //! lands spans, and others add them up.
 
-mod estimates;
+pub(crate) mod estimates;
 pub(crate) mod fold;
 mod folded;
 mod folded_copy;
@@ -16,6 +16,7 @@ mod instruments;
 mod landing;
 #[cfg(feature = "nvtx")]
 mod lane_ranges;
+mod laps;
 mod ledger;
 mod oldest;
 mod ops;
@@ -31,7 +32,6 @@ pub(crate) mod table;
 mod tests;
 mod timeline;
 mod token;
-mod turns;
 
 pub use estimates::{ENOUGH_STEPS, Estimate, KernelEstimate, LaneEstimate, StandardError};
 pub use folded::{Incomplete, RowFigures, StepLosses};

@@ -6,12 +6,14 @@
 
 #[cfg(feature = "prometheus")]
 mod export;
+mod graph;
 mod instruments;
 mod losses;
 mod merge;
-mod order;
 mod plain;
 mod ring;
 #[path = "../served/mod.rs"]
 mod served;
 mod source;
+#[path = "../twinned/mod.rs"]
+mod twinned;
