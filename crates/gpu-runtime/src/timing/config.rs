@@ -2,6 +2,7 @@
 //! Options of a recorder.
 
 use super::harvester::Harvest;
+use super::twin::TwinsConfig;
 use metrale_telemetry::clock::{Clock, monotonic_ns};
 use std::time::Duration;
 
@@ -54,6 +55,9 @@ pub struct RecorderConfig {
     /// in at most 50 ms, and destroys the stream; it never waits for the GPU.
     /// Make the recorder before any capture, as for the events.
     pub measure_floor: bool,
+    /// Rows for kernels inside graphs ([`Recorder::twin_raw`](super::Recorder::twin_raw));
+    /// `None`: there are none.
+    pub twins: Option<TwinsConfig>,
 }
 
 impl Default for RecorderConfig {
@@ -69,6 +73,7 @@ impl Default for RecorderConfig {
             label: "0".to_owned(),
             gpu: None,
             measure_floor: true,
+            twins: None,
         }
     }
 }

@@ -35,6 +35,7 @@ mod recorder;
 mod regions;
 mod shared;
 mod source;
+mod twin;
 mod verdict;
 
 pub use config::{LANE_SLOTS, RecorderConfig, SPAN_SLOTS};
@@ -54,3 +55,6 @@ pub use metrale_gpu_sys::cuda::{Driver, DriverError, Origin, Status};
 pub use naming::NamedKernel;
 pub use owned::{OwnedLane, OwnedStep};
 pub use recorder::Recorder;
+pub use twin::{
+    GraphLaunch, NodeType, RawGraph, Twin, TwinError, TwinLedger, TwinState, TwinsConfig, Updates,
+};

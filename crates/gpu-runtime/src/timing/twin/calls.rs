@@ -7,7 +7,7 @@
 //! not after. None is made by a recorder that was stopped, in a forked child or at
 //! exit.
 
-use super::error::{NodeKind, TwinError};
+use super::error::{NodeType, TwinError};
 use crate::timing::events::CudaEvents;
 use crate::timing::making::context_id;
 use crate::timing::process::{Busy, unless_exiting};
@@ -19,7 +19,7 @@ use metrale_gpu_sys::cuda::{
 use std::ptr::null_mut;
 
 /// `CU_GRAPH_NODE_TYPE_KERNEL`.
-pub(super) const KERNEL: NodeKind = NodeKind(0);
+pub(super) const KERNEL: NodeType = NodeType(0);
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH`: no event nodes.
 const DEVICE_LAUNCH: u64 = 4;
 
@@ -34,7 +34,7 @@ pub(super) struct Workplace<'a> {
 /// Nodes of a graph and the edges between them.
 pub(super) struct Read {
     pub(super) nodes: Vec<CUgraphNode>,
-    pub(super) kinds: Vec<NodeKind>,
+    pub(super) kinds: Vec<NodeType>,
     /// From and to, by place in `nodes`.
     pub(super) edges: Vec<(usize, usize, CUgraphEdgeData)>,
 }
@@ -143,7 +143,7 @@ impl<'a> Workplace<'a> {
                 // SAFETY: a node of a live graph, and a pointer to a live integer.
                 unsafe { (api.node_get_type)(*node, &raw mut kind) }
             })?;
-            kinds.push(NodeKind(kind));
+            kinds.push(NodeType(kind));
         }
         let edges = self.edges(graph, &nodes)?;
         Ok(Read {

@@ -7,7 +7,7 @@
 //! here, the executable first.
 
 use super::calls::{Read, Workplace};
-use super::error::{NodeKind, TwinError};
+use super::error::{NodeType, TwinError};
 use super::graph::RawGraph;
 use metrale_gpu_sys::cuda::{CUgraph, CUgraphExec, CUgraphNode, CUstream};
 
@@ -65,7 +65,7 @@ impl Copy {
         (most, is_told): (usize, bool),
     ) -> Result<Read, TwinError> {
         let read = at.read(self.graph, most)?;
-        let is_unknown = |kind: &&NodeKind| kind.0 > LAST_KNOWN;
+        let is_unknown = |kind: &&NodeType| kind.0 > LAST_KNOWN;
         if let Some(kind) = read.kinds.iter().find(is_unknown) {
             return Err(TwinError::Node { kind: *kind });
         }

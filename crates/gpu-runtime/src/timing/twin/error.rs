@@ -63,7 +63,7 @@ pub enum TwinError {
     #[error("the graph has a node of {kind}, with which it has one executable at most")]
     Node {
         /// The kind.
-        kind: NodeKind,
+        kind: NodeType,
     },
     /// An edge has data that the driver does not tell.
     #[error("the graph has edges with data, which the driver (before CUDA 12.3) does not tell")]
@@ -95,9 +95,9 @@ pub enum TwinError {
 
 /// The kind of a node: `CUgraphNodeType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NodeKind(pub u32);
+pub struct NodeType(pub u32);
 
-impl std::fmt::Display for NodeKind {
+impl std::fmt::Display for NodeType {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             10 => f.write_str("memory allocation (10)"),

@@ -27,7 +27,7 @@ mod seats;
 mod twin;
 
 pub use config::TwinsConfig;
-pub use error::{NodeKind, TwinError};
+pub use error::{NodeType, TwinError};
 pub use graph::{GraphLaunch, RawGraph};
 pub use ledger::TwinLedger;
 pub use twin::{Twin, TwinState, Updates};
