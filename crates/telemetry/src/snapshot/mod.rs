@@ -15,6 +15,7 @@ pub(crate) mod recorders;
 mod steps;
 mod take;
 
+pub use crate::graph::{GraphFigures, GraphRow, NodeKind};
 pub use crate::series::{KernelSeries, MAX_KERNEL_SERIES, OTHER_KERNELS};
 pub use merge::MergeError;
 pub use recorders::OtherGpuError;
