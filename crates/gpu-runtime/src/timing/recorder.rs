@@ -288,7 +288,11 @@ impl Recorder {
             let go_on = unsafe { shared.anchors.destroy() };
             // SAFETY: the same; no twin is launched once the watch is closed, and
             // none is in flight.
-            let go_on = go_on && shared.twins.as_ref().is_none_or(|twins| unsafe { twins.destroy(&shared.driver) });
+            let go_on = go_on
+                && shared
+                    .twins
+                    .as_ref()
+                    .is_none_or(|twins| unsafe { twins.destroy(&shared.driver) });
             let _ = go_on
                 && [&shared.lanes, &shared.kernels].into_iter().all(|ring| {
                     // SAFETY: the context was just made current; guards borrow the

@@ -32,3 +32,4 @@ mod rig;
 mod snapshot;
 mod spans;
 mod statuses;
+mod twins;

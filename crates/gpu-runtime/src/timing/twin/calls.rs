@@ -192,7 +192,9 @@ impl<'a> Workplace<'a> {
         let mut places: Vec<_> = nodes.iter().copied().zip(0..).collect();
         places.sort_unstable();
         let place = |node: &CUgraphNode| {
-            let at = places.binary_search_by_key(node, |(known, _)| *known).ok()?;
+            let at = places
+                .binary_search_by_key(node, |(known, _)| *known)
+                .ok()?;
             places.get(at).map(|(_, place)| *place)
         };
         let edges = from.iter().zip(&to).zip(data).take(count);
@@ -279,7 +281,9 @@ impl<'a> Workplace<'a> {
         if !before.is_empty() {
             self.call("cuGraphAddDependencies", |api| {
                 // SAFETY: our clone and its own nodes, as many of each.
-                unsafe { (api.add_dependencies)(copy, from.as_ptr(), before.as_ptr(), before.len()) }
+                unsafe {
+                    (api.add_dependencies)(copy, from.as_ptr(), before.as_ptr(), before.len())
+                }
             })?;
         }
         Ok(mark)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Options of twins.
 
+use metrale_telemetry::runtime::LEAST_MARKS;
+
 /// Options of the twins of a recorder: `RecorderConfig { twins: Some(…), .. }`.
 /// Events are made when the recorder is: `marks × resident`.
 ///
@@ -13,7 +15,7 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TwinsConfig {
-    /// Marks of a twin, its first and its last among them: 3 to 65,536. A graph of
+    /// Marks of a twin, its first and its last among them: 5 to 65,536. A graph of
     /// fewer nodes is marked whole; of a larger one a plan marks windows, and
     /// [`Twin::renew`](super::Twin::renew) moves on to the next.
     pub marks: usize,
@@ -48,17 +50,13 @@ impl Default for TwinsConfig {
 /// What a node of an executable is reckoned to take on the device.
 pub(in crate::timing) const NODE_BYTES: usize = 10_000;
 
-/// The fewest marks that say anything: before the first node, behind the last, and
-/// one between.
-const FEWEST_MARKS: usize = 3;
-
 impl TwinsConfig {
     /// The option that is out of its range.
     pub(in crate::timing) fn flaw(&self) -> Option<(&'static str, usize)> {
         let Self {
             marks, resident, ..
         } = *self;
-        if !(FEWEST_MARKS..=1 << 16).contains(&marks) {
+        if !(LEAST_MARKS..=1 << 16).contains(&marks) {
             return Some(("twins.marks", marks));
         }
         (!(1..=1 << 10).contains(&resident)).then_some(("twins.resident", resident))

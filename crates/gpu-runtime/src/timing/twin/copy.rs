@@ -10,6 +10,7 @@ use super::calls::{Read, Workplace};
 use super::error::{NodeType, TwinError};
 use super::graph::RawGraph;
 use metrale_gpu_sys::cuda::{CUgraph, CUgraphExec, CUgraphNode, CUstream};
+use metrale_telemetry::runtime::{Mark, Point};
 
 /// Event-record nodes, and those before them in `CUgraphNodeType`: kernels, copies,
 /// sets, calls to the host, child graphs, empty ones, waits for an event.
@@ -26,12 +27,6 @@ pub(super) struct Copy {
     /// The application's nodes with the clone's, in order; none where no update is
     /// told.
     originals: Vec<(CUgraphNode, CUgraphNode)>,
-}
-
-/// Where a mark stands: behind some nodes and before others, by place in the shape.
-pub(super) struct Between {
-    pub(super) after: Vec<usize>,
-    pub(super) before: Vec<usize>,
 }
 
 impl Copy {
@@ -79,13 +74,12 @@ impl Copy {
         Ok(read)
     }
 
-    /// Makes the executable of the clone with marks where `places` says, one event
-    /// for each, and sends it to the device. Where it fails, the clone is to be
+    /// Makes the executable of the clone with marks, one event for each, and sends it to the device. Where it fails, the clone is to be
     /// destroyed.
     pub(super) fn instantiate(
         &mut self,
         at: &Workplace<'_>,
-        places: &[Between],
+        marks: &[Mark],
         events: &[usize],
         stream: CUstream,
     ) -> Result<(), TwinError> {
@@ -94,14 +88,20 @@ impl Copy {
         while let Some(mark) = self.marks.pop() {
             at.remove(mark)?;
         }
-        for (between, event) in places.iter().zip(events) {
-            let nodes = |places: &[usize]| -> Vec<CUgraphNode> {
-                let found = places.iter().filter_map(|place| self.nodes.get(*place));
-                found.copied().collect()
+        for (mark, event) in marks.iter().zip(events) {
+            let node = |place: u32| self.nodes.get(place as usize).copied();
+            let point = |point: &Point| match *point {
+                Point::Node(place) => node(place),
+                Point::Mark(place) => self.marks.get(place as usize).copied(),
             };
-            let (after, before) = (nodes(&between.after), nodes(&between.before));
-            let mark = at.add_mark(self.graph, *event, (&after, &before))?;
-            self.marks.push(mark);
+            let after: Vec<_> = mark.after.iter().filter_map(point).collect();
+            let before: Vec<_> = mark
+                .before
+                .iter()
+                .filter_map(|place| node(*place))
+                .collect();
+            let made = at.add_mark(self.graph, *event, (&after, &before))?;
+            self.marks.push(made);
         }
         let exec = at.instantiate(self.graph, self.flags)?;
         self.exec = Some(exec);
@@ -122,11 +122,6 @@ impl Copy {
             .binary_search_by_key(&key, |(original, _)| *original)
             .ok()?;
         self.originals.get(at).map(|(_, node)| *node as u64)
-    }
-
-    /// Whether updates can be told to it.
-    pub(super) fn is_told(&self) -> bool {
-        !self.originals.is_empty()
     }
 
     fn destroy_exec(&mut self, at: &Workplace<'_>) {

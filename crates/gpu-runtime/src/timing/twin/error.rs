@@ -68,6 +68,22 @@ pub enum TwinError {
     /// An edge has data that the driver does not tell.
     #[error("the graph has edges with data, which the driver (before CUDA 12.3) does not tell")]
     EdgeData,
+    /// Too many graphs of different names or shapes had twins.
+    #[error("{most} graphs of different names or shapes had twins already")]
+    TooManyGraphs {
+        /// How many are remembered.
+        most: usize,
+    },
+    /// The graph needs more marks than a twin has.
+    #[error(
+        "{marks} marks are too few for this graph, which needs {least}; raise TwinsConfig::marks"
+    )]
+    FewMarks {
+        /// Marks of a twin.
+        marks: usize,
+        /// What it needs.
+        least: usize,
+    },
     /// The graph has no node, or its edges have a cycle.
     #[error("the graph has no node that could be timed, or no order")]
     NoShape,

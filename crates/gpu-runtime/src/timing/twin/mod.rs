@@ -30,5 +30,5 @@ pub use config::TwinsConfig;
 pub use error::{NodeType, TwinError};
 pub use graph::{GraphLaunch, RawGraph};
 pub use ledger::TwinLedger;
-pub use twin::{Twin, TwinState, Updates};
 pub(super) use seats::{Tag, Twins};
+pub use twin::{Twin, TwinState, Updates};

@@ -7,10 +7,10 @@
 //! Which stream was last is known of launches in a span: a stream with one does not
 //! capture. One without, on another stream, makes it unknown.
 
+use super::error::TwinError;
 use super::ledger::Plain;
 use super::seats::{Seat, State, Tag, Twins};
 use super::twin::{Twin, TwinState};
-use super::error::TwinError;
 use crate::timing::entry::number_of;
 use crate::timing::guards::LaneGuard;
 use crate::timing::handles::StreamRef;
@@ -53,10 +53,9 @@ impl LaneGuard<'_> {
     /// What `cuGraphLaunch` of the plain executable returned.
     #[inline]
     pub fn replay(&self, twin: &Twin<'_>) -> Result<(), Status> {
-        let (shared, step, stream) = self.parts();
         let launch = self.launch_guard(twin.row);
-        let span = launch.token();
-        launch.run(|| twin.launch(shared, step, span, stream))
+        let span = launch.span();
+        launch.run(|| twin.launch(self.step(), span, self.stream()))
     }
 }
 
@@ -64,9 +63,8 @@ impl Twin<'_> {
     #[inline]
     fn launch(
         &self,
-        shared: Option<&Shared>,
         step: Step,
-        span: Option<SpanToken>,
+        span: Option<(&Shared, SpanToken)>,
         stream: StreamRef<'_>,
     ) -> Result<(), Status> {
         let is_plain = !step.is_armed()
@@ -75,7 +73,7 @@ impl Twin<'_> {
         if is_plain {
             self.launch_plain(stream)
         } else {
-            self.launch_noted(shared, step, span, stream)
+            self.launch_noted(step, span, stream)
         }
     }
 
@@ -91,9 +89,8 @@ impl Twin<'_> {
     #[inline(never)]
     fn launch_noted(
         &self,
-        shared: Option<&Shared>,
         step: Step,
-        span: Option<SpanToken>,
+        span: Option<(&Shared, SpanToken)>,
         stream: StreamRef<'_>,
     ) -> Result<(), Status> {
         let Some((own, twins)) = self.recorder() else {
@@ -111,8 +108,8 @@ impl Twin<'_> {
         if !step.is_armed() {
             return self.launch_plain(stream);
         }
-        let is_own = shared.is_some_and(|shared| std::ptr::eq(shared, own));
-        let span = span.filter(|_| is_own);
+        let is_own = |(of, _): &(&Shared, SpanToken)| std::ptr::eq(*of, own);
+        let span = span.filter(is_own).map(|(_, token)| token);
         let seat = self.seat.get().and_then(|at| Some((at, twins.seat(at)?)));
         match self.twin_for(own, twins, (step, span), (seat, is_same)) {
             Ok((exec, at, seat, token)) => {
@@ -127,7 +124,8 @@ impl Twin<'_> {
                     twins.counts.launched.add(1);
                     return Ok(());
                 }
-                self.state.set(TwinState::Retired(TwinError::Launch { status }));
+                self.state
+                    .set(TwinState::Retired(TwinError::Launch { status }));
                 twins.counts.plain(Plain::Failed);
                 self.launch_plain(stream)
             }
@@ -192,18 +190,18 @@ impl Twin<'_> {
         let seat = twins.seat(seat);
         let ops = own.kernels.ops();
         // Both are recorded behind all of the twin; where the span's end could not
-        // be, its last mark is.
-        let event = match seat.map(|seat| (seat.state(), seat)) {
-            Some((State::Flying, _)) => ops.end_of(slot),
-            Some((State::Lost, seat)) => seat.last_event(),
+        // be, its last marks are.
+        let events = match seat.map(|seat| (seat.state(), seat)) {
+            Some((State::Flying, _)) => ops.end_of(slot).into_iter().collect(),
+            Some((State::Lost, seat)) => seat.last_events(),
             _ => {
                 self.last.twin.set(None);
                 return;
             }
         };
-        let (Some(event), true) = (event, flew_on != number) else {
+        if flew_on == number {
             return;
-        };
+        }
         // Also after a quarantine: the order of its work is the application's.
         let (Some(_busy), Ok(api)) = (own.watch.busy(), own.driver.graphs()) else {
             return;
@@ -215,10 +213,12 @@ impl Twin<'_> {
             return;
         }
         twins.counts.waits.add(1);
-        // SAFETY: the same stream, which does not capture, and an event of ours: it
-        // was recorded, on the twin's stream.
-        let status = unsafe { (api.stream_wait_event)(on, event as CUevent, 0) };
-        ops.note(status);
+        for event in events {
+            // SAFETY: the same stream, which does not capture, and an event of ours:
+            // it was recorded, on the twin's stream.
+            let status = unsafe { (api.stream_wait_event)(on, event as CUevent, 0) };
+            ops.note(status);
+        }
     }
 }
 

@@ -22,14 +22,14 @@
 
 use super::config::{NODE_BYTES, TwinsConfig};
 use super::error::TwinError;
-use super::ledger::{Counts, Plain};
-use super::plans::Figures;
-use crate::timing::elapsed::span_ns;
-use crate::timing::events::{CudaEvents, destroy_all, make_all};
+use super::ledger::Counts;
+use super::plans::Graphs;
 use crate::timing::error::InstallError;
-use crate::timing::verdict::Verdict;
-use metrale_gpu_sys::cuda::{CUevent, Driver};
-use metrale_telemetry::graph::Plan;
+use crate::timing::events::{CudaEvents, destroy_all, make_all};
+use crate::timing::process::unless_exiting;
+use crate::timing::verdict::{Verdict, verdict};
+use metrale_gpu_sys::cuda::{CUevent, CUstream, Driver, STREAM_NON_BLOCKING};
+use metrale_telemetry::runtime::Plan;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -74,8 +74,8 @@ struct Work {
 /// All twins of a recorder, but for their graph objects.
 pub(in crate::timing) struct Twins {
     pub(super) config: TwinsConfig,
-    pub(super) counts: Counts,
-    pub(super) figures: Figures,
+    pub(in crate::timing) counts: Counts,
+    pub(in crate::timing) graphs: Graphs,
     /// Executables are uploaded on it.
     pub(super) stream: usize,
     seats: Box<[Seat]>,
@@ -154,10 +154,15 @@ impl Seat {
         &self.events
     }
 
-    /// The event of the plan's last mark.
-    pub(super) fn last_event(&self) -> Option<usize> {
-        let marks = self.work().plan.as_ref().map_or(0, Plan::marks);
-        self.events.get(marks.checked_sub(1)?).copied()
+    /// The events of the marks that nothing stands behind: all of a launch is done
+    /// once they are.
+    pub(super) fn last_events(&self) -> Vec<usize> {
+        let work = self.work();
+        let marks = work.plan.iter().flat_map(|plan| plan.marks());
+        let last = marks
+            .zip(&self.events)
+            .filter(|(mark, _)| mark.before.is_empty());
+        last.map(|(_, event)| *event).collect()
     }
 
     /// A twin of `plan` is on its way to the device, with the first event behind it.
@@ -208,7 +213,7 @@ impl Seat {
                 }
             };
         }
-        let marks = work.plan.as_ref().map_or(0, Plan::marks);
+        let marks = work.plan.as_ref().map_or(0, |plan| plan.marks().len());
         while work.read_ns.len() < marks {
             let Some(event) = self.events.get(work.read_ns.len()) else {
                 break;
@@ -229,7 +234,9 @@ impl Seat {
             }
         }
         if let Some(plan) = &work.plan
-            && twins.figures.add(work.graph, plan, &work.read_ns, work.span_ns)
+            && twins
+                .graphs
+                .add(work.graph, plan, &work.read_ns, work.span_ns)
         {
             twins.counts.read.add(1);
         } else {
@@ -253,35 +260,62 @@ impl Work {
 }
 
 impl Twins {
-    /// Makes the events, and the stream, in the current context.
+    /// Makes the events, and the stream, in the current context, which is that of
+    /// `ops`.
     ///
     /// # Safety
     /// A live context of `driver` is current on this thread.
     pub(in crate::timing) unsafe fn new(
         driver: &Driver,
         config: TwinsConfig,
+        ops: &CudaEvents,
     ) -> Result<Self, InstallError> {
+        let asked = config.marks * config.resident;
         // SAFETY: promised by the caller.
-        let events = unsafe { make_all(driver, config.marks * config.resident) }?;
+        let events = unsafe { make_all(driver, asked) }?;
+        let mut stream: CUstream = std::ptr::null_mut();
+        // Nothing says whether making a stream is safe beside a capture.
+        let status = ops.in_relaxed_mode(|| {
+            // SAFETY: the pointer is to a live handle; a context is current.
+            unsafe { (driver.api().stream_create)(&raw mut stream, STREAM_NON_BLOCKING) }
+        });
+        if let Err(status) = status.ok() {
+            // SAFETY: made above, and nobody has them.
+            let _ = unsafe { destroy_all(driver, events.iter().copied()) };
+            let made = asked;
+            return Err(InstallError::Events {
+                asked,
+                made,
+                status,
+            });
+        }
         Ok(Self {
             config,
             counts: Counts::default(),
-            figures: Figures::default(),
-            stream: 0,
+            graphs: Graphs::default(),
+            stream: stream as usize,
             seats: events.chunks_exact(config.marks).map(Seat::new).collect(),
             bytes: AtomicUsize::new(0),
         })
     }
 
-    /// Destroys the events; whether more may be destroyed.
+    /// Destroys the events and the stream; whether more may be destroyed.
     ///
     /// # Safety
-    /// The context is live and current on this thread; no twin is launched any more
-    /// and none [is in flight](Self::is_at_rest).
+    /// The context is live and current on this thread; no twin is launched any more,
+    /// and [none may still record](Self::may_destroy).
     pub(in crate::timing) unsafe fn destroy(&self, driver: &Driver) -> bool {
         let events = self.seats.iter().flat_map(|seat| seat.events.iter());
         // SAFETY: promised by the caller.
-        unsafe { destroy_all(driver, events.copied()) }
+        if !unsafe { destroy_all(driver, events.copied()) } {
+            return false;
+        }
+        let status = unless_exiting(|| {
+            // SAFETY: made by `new`, and destroyed here only; its work completes all
+            // the same.
+            unsafe { (driver.api().stream_destroy)(self.stream as CUstream) }
+        });
+        verdict(status) != Verdict::Quarantine
     }
 
     pub(super) fn seat(&self, seat: usize) -> Option<&Seat> {
@@ -338,7 +372,7 @@ impl Twins {
         };
         let mut work = seat.work();
         if !is_twin {
-            self.figures.plain(work.graph, ns);
+            self.graphs.add_plain(work.graph, ns);
         } else if seat.state() == State::Flying {
             work.span_ns = ns;
             seat.set(State::Over);

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A twin: made, renewed, kept up with its graph, and taken down.
 
-use super::calls::{KERNEL, Workplace};
+use super::calls::Workplace;
 use super::copy::Copy;
 use super::error::TwinError;
 use super::graph::RawGraph;
 use super::ledger::TwinLedger;
-use super::plans::{places, plan_of, shape_of};
+use super::plans::Nodes;
 use super::replay::Last;
 use super::seats::{Seat, State, Twins};
 use crate::timing::handles::GraphRef;
 use crate::timing::recorder::Recorder;
 use crate::timing::shared::Shared;
 use metrale_gpu_sys::cuda::CUstream;
-use metrale_telemetry::graph::GraphShape;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -91,9 +90,8 @@ pub struct Twin<'g> {
 /// What is made of a graph.
 struct Parts {
     copy: Copy,
-    shape: GraphShape,
-    /// Plans so far.
-    plans: u64,
+    /// Its place among the recorder's graphs.
+    graph: usize,
     /// It has no executable yet.
     is_new: bool,
     /// The executable was updated since, and the clone has the old parameters: a
@@ -182,8 +180,7 @@ impl Twin<'_> {
         // From here on `end` takes it back.
         self.parts.replace(Some(Parts {
             copy,
-            shape: GraphShape::default(),
-            plans: 0,
+            graph: usize::MAX,
             is_new: true,
             is_behind: false,
         }));
@@ -193,21 +190,18 @@ impl Twin<'_> {
         if self.seat.get().is_none() {
             self.seat.set(Some(twins.take()?));
         }
-        let shape = shape_of(&at, shared, &read)?;
+        let nodes = Nodes::new(&at, shared, &read)?;
+        let options = (twins.config.marks, shared.telemetry.config().seed);
+        let graph = twins.graphs.meet(self.row.row(), nodes, options)?;
         if let Some(parts) = &mut *self.parts.borrow_mut() {
-            parts.shape = shape;
+            parts.graph = graph;
         }
-        self.instantiate(&at, shared, twins)
+        self.instantiate(&at, twins)
     }
 
     /// Makes an executable of the next plan, unless the last one's marks are still
     /// to be recorded or read.
-    fn instantiate(
-        &self,
-        at: &Workplace<'_>,
-        shared: &Shared,
-        twins: &Twins,
-    ) -> Result<(), TwinError> {
+    fn instantiate(&self, at: &Workplace<'_>, twins: &Twins) -> Result<(), TwinError> {
         let mut parts = self.parts.borrow_mut();
         let seat = self.seat.get().and_then(|seat| twins.seat(seat));
         let (Some(parts), Some(seat)) = (&mut *parts, seat) else {
@@ -217,18 +211,16 @@ impl Twin<'_> {
             return Ok(());
         }
         self.exec.set(None);
-        let plan = plan_of(&parts.shape, twins.config.marks, shared, parts.plans)?;
-        let stream = twins.stream as CUstream;
-        let places = places(&plan);
-        parts.copy.instantiate(at, &places, seat.events(), stream)?;
-        self.plan_left.set(if plan.is_whole() {
+        let plan = twins.graphs.plan(parts.graph).ok_or(TwinError::NoShape)?;
+        let (marks, stream) = (plan.marks(), twins.stream as CUstream);
+        parts.copy.instantiate(at, marks, seat.events(), stream)?;
+        self.plan_left.set(if plan.is_complete() {
             u32::MAX
         } else {
             twins.config.plan_launches
         });
-        parts.plans += 1;
         parts.is_new = false;
-        seat.load(twins.figures.graph(self.row.row()), plan);
+        seat.load(parts.graph, plan);
         self.exec.set(parts.copy.exec());
         self.state.set(TwinState::Ready);
         Ok(())
@@ -251,7 +243,7 @@ impl Twin<'_> {
         if !is_due {
             return;
         }
-        let made = Workplace::open(shared).and_then(|at| self.instantiate(&at, shared, twins));
+        let made = Workplace::open(shared).and_then(|at| self.instantiate(&at, twins));
         if let Err(error) = made {
             self.end(TwinState::Retired(error));
         }
@@ -312,8 +304,7 @@ impl Twin<'_> {
             .get()
             .filter(|_| self.state.get() == TwinState::Ready);
         let node_of = |node| parts.copy.node_of(node).unwrap_or_default();
-        let is_taken = done.is_ok()
-            && exec.is_some_and(|exec| update(exec, &node_of).is_ok());
+        let is_taken = done.is_ok() && exec.is_some_and(|exec| update(exec, &node_of).is_ok());
         if self.state.get() == TwinState::Ready && !is_taken {
             self.state.set(TwinState::Stale);
             if let Some((_, twins)) = self.recorder() {
