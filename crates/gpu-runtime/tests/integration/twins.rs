@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Twins of graphs: what they measure, and that the application cannot tell.
 
-use crate::rig::{App, THREAD_LOCAL, all_calls, calls, config, cu, fail, stream};
+use crate::rig::{App, THREAD_LOCAL, config, cu, stream};
 use metrale_gpu_runtime::timing::{
-    GraphLaunch, RawGraph, Recorder, RecorderConfig, Status, Twin, TwinError, TwinState,
+    GraphLaunch, RawGraph, Recorder, RecorderConfig, Status, Twin, TwinState,
     TwinsConfig, Updates,
 };
 use metrale_gpu_sim::control::{self, graphs};
@@ -35,7 +35,8 @@ fn chain(app: &App, kernels_ns: &[u64]) -> RawGraph {
 
 fn instantiated(graph: u64) -> RawGraph {
     let mut exec = 0u64;
-    let made = cu!("cuGraphInstantiateWithFlags", &raw mut exec => *mut u64, graph => u64, 0 => u64);
+    let made =
+        cu!("cuGraphInstantiateWithFlags", &raw mut exec => *mut u64, graph => u64, 0 => u64);
     assert_eq!(made, Status::SUCCESS);
     RawGraph {
         graph,
@@ -74,7 +75,7 @@ fn replay(recorder: &Recorder, twin: &Twin<'_>, on: u64) -> Result<(), Status> {
 
 /// Until the GPU is done, and all is read.
 fn settle(recorder: &Recorder) {
-    control::advance(1_000_000_000);
+    control::advance_ns(1_000_000_000);
     for _ in 0..4 {
         recorder.harvest();
     }
@@ -110,7 +111,15 @@ fn every_node_is_read_as_the_driver_ran_it() {
     let rows = &inside.figures.rows;
     let told: Vec<_> = rows
         .iter()
-        .map(|row| (row.name.as_deref(), row.nodes, row.samples, row.sampled_ns, row.marks_ns))
+        .map(|row| {
+            (
+                row.name.as_deref(),
+                row.nodes,
+                row.samples,
+                row.sampled_ns,
+                row.marks_ns,
+            )
+        })
         .collect();
     // Nodes 1, 3 and 5 are `spin`: 90 µs a launch; 2 and 4 are `other`: 60 µs.
     let expected = [

@@ -2,46 +2,14 @@
 //! What became of the replays of armed steps: twin or plain, and why.
 
 use metrale_telemetry::instrument::Counter;
+use metrale_telemetry::snapshot::TwinLedger;
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $reason:ident $field:ident;)*) => {
         /// Why an armed replay launched the plain executable.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(in crate::timing) enum Plain {
-            $($reason,)*
-        }
-
-        /// What became of replays on armed steps. An armed replay is one of
-        /// `launched` or of the plain ones by reason, and one launched is `read`,
-        /// `lost` or in flight.
-        ///
-        /// ```
-        /// use metrale_gpu_runtime::timing::Recorder;
-        /// let replays = Recorder::disabled().twin_ledger();
-        /// assert_eq!(replays.launched + replays.plain(), 0);
-        /// ```
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        #[non_exhaustive]
-        pub struct TwinLedger {
-            /// The twin was launched.
-            pub launched: u64,
-            /// Launches of twins that were read to the last mark.
-            pub read: u64,
-            /// Launches of twins that can never be read.
-            pub lost: u64,
-            $($(#[$doc])* pub $field: u64,)*
-            /// Launches that waited on the GPU for a twin on another stream.
-            pub waits: u64,
-            /// Updates that an executable took and its twin did not.
-            pub updates_failed: u64,
-        }
-
-        impl TwinLedger {
-            /// Armed replays that launched the plain executable.
-            #[must_use]
-            pub const fn plain(&self) -> u64 {
-                0 $(+ self.$field)*
-            }
+            $($(#[$doc])* $reason,)*
         }
 
         /// See [`TwinLedger`].
@@ -63,14 +31,14 @@ macro_rules! reasons {
             }
 
             pub(in crate::timing) fn read(&self) -> TwinLedger {
-                TwinLedger {
-                    launched: self.launched.get(),
-                    read: self.read.get(),
-                    lost: self.lost.get(),
-                    waits: self.waits.get(),
-                    updates_failed: self.updates_failed.get(),
-                    $($field: self.$field.get(),)*
-                }
+                let mut ledger = TwinLedger::default();
+                ledger.launched = self.launched.get();
+                ledger.read = self.read.get();
+                ledger.lost = self.lost.get();
+                ledger.waits = self.waits.get();
+                ledger.updates_failed = self.updates_failed.get();
+                $(ledger.$field = self.$field.get();)*
+                ledger
             }
         }
     };

@@ -29,6 +29,6 @@ mod twin;
 pub use config::TwinsConfig;
 pub use error::{NodeType, TwinError};
 pub use graph::{GraphLaunch, RawGraph};
-pub use ledger::TwinLedger;
+pub use metrale_telemetry::snapshot::TwinLedger;
 pub(super) use seats::{Tag, Twins};
 pub use twin::{Twin, TwinState, Updates};

@@ -5,7 +5,6 @@ use super::calls::Workplace;
 use super::copy::Copy;
 use super::error::TwinError;
 use super::graph::RawGraph;
-use super::ledger::TwinLedger;
 use super::plans::Nodes;
 use super::replay::Last;
 use super::seats::{Seat, State, Twins};
@@ -13,6 +12,7 @@ use crate::timing::handles::GraphRef;
 use crate::timing::recorder::Recorder;
 use crate::timing::shared::Shared;
 use metrale_gpu_sys::cuda::CUstream;
+use metrale_telemetry::snapshot::TwinLedger;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
