@@ -32,4 +32,7 @@ mod rig;
 mod snapshot;
 mod spans;
 mod statuses;
+mod twin_order;
+mod twin_refusals;
+mod twin_rig;
 mod twins;

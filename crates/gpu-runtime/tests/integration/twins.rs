@@ -1,94 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Twins of graphs: what they measure, and that the application cannot tell.
 
-use crate::rig::{App, THREAD_LOCAL, config, cu, stream};
-use metrale_gpu_runtime::timing::{
-    GraphLaunch, RawGraph, Recorder, RecorderConfig, Status, Twin, TwinState,
-    TwinsConfig, Updates,
+use crate::rig::{App, all_calls, calls};
+use crate::twin_rig::{
+    always, assert_no_mistakes, chain, recorder, replay, settle, settled_twin, twin,
+    unarmed_recorder,
 };
-use metrale_gpu_sim::control::{self, graphs};
-use metrale_gpu_sim::symbol;
+use metrale_gpu_runtime::timing::{Recorder, Status, TwinState, TwinsConfig};
+use metrale_gpu_sim::control::graphs;
 use metrale_telemetry::kernel::LANE_DECODE;
-use std::ffi::c_void;
-
-fn launch_function() -> GraphLaunch {
-    let address = symbol("cuGraphLaunch").expect("the simulator has it");
-    // SAFETY: the simulator's function of that name has this signature.
-    unsafe { std::mem::transmute::<*const c_void, GraphLaunch>(address) }
-}
-
-/// A graph of kernels one after the other, of so many nanoseconds each: the first is
-/// `spin`, the next `other`, and so on in turn.
-fn chain(app: &App, kernels_ns: &[u64]) -> RawGraph {
-    let on = app.new_stream();
-    app.begin_capture(on, THREAD_LOCAL);
-    for (at, ns) in kernels_ns.iter().enumerate() {
-        let kernel = if at % 2 == 0 { app.spin } else { app.other };
-        assert!(app.launch(kernel, on, *ns).is_success());
-    }
-    let mut graph = 0u64;
-    let ended = cu!("cuStreamEndCapture", on => u64, &raw mut graph => *mut u64);
-    assert_eq!(ended, Status::SUCCESS);
-    app.destroy_stream(on);
-    instantiated(graph)
-}
-
-fn instantiated(graph: u64) -> RawGraph {
-    let mut exec = 0u64;
-    let made =
-        cu!("cuGraphInstantiateWithFlags", &raw mut exec => *mut u64, graph => u64, 0 => u64);
-    assert_eq!(made, Status::SUCCESS);
-    RawGraph {
-        graph,
-        exec,
-        flags: Some(0),
-        launch: launch_function(),
-    }
-}
-
-/// Twins on every armed step.
-fn always() -> TwinsConfig {
-    TwinsConfig {
-        always: true,
-        ..TwinsConfig::default()
-    }
-}
-
-fn recorder(app: &App, twins: TwinsConfig) -> Recorder {
-    let config = RecorderConfig {
-        twins: Some(twins),
-        ..config()
-    };
-    app.try_recorder(config).expect("the simulator is healthy")
-}
-
-fn twin(recorder: &Recorder, graph: RawGraph) -> Twin<'static> {
-    // SAFETY: tests destroy graphs after their twins, if at all.
-    unsafe { recorder.twin_raw(graph, "decode", Updates::Told) }
-}
-
-/// A step of one replay; its status.
-fn replay(recorder: &Recorder, twin: &Twin<'_>, on: u64) -> Result<(), Status> {
-    let step = recorder.step();
-    step.lane(LANE_DECODE, stream(on)).replay(twin)
-}
-
-/// Until the GPU is done, and all is read.
-fn settle(recorder: &Recorder) {
-    control::advance_ns(1_000_000_000);
-    for _ in 0..4 {
-        recorder.harvest();
-    }
-}
-
-/// A plain replay, so that the last stream is known and the twin is on the device.
-fn settled_twin(recorder: &Recorder, graph: RawGraph, on: u64) -> Twin<'static> {
-    let twin = twin(recorder, graph);
-    assert_eq!(twin.state(), TwinState::Ready);
-    replay(recorder, &twin, on).expect("a launch");
-    settle(recorder);
-    twin
-}
 
 #[test]
 fn every_node_is_read_as_the_driver_ran_it() {
@@ -128,15 +48,230 @@ fn every_node_is_read_as_the_driver_ran_it() {
     ];
     assert_eq!(told, expected);
     assert_eq!(inside.figures.mark_ns, Some(1_000.0));
-    assert_eq!(graphs::mistakes(), none());
+    assert_no_mistakes();
 }
 
-fn none() -> graphs::Mistakes {
-    graphs::Mistakes {
-        overlapping_launches: 0,
-        reads_in_flight: 0,
-        unread_marks: 0,
-        stale_launches: 0,
-        shared_uses: 0,
+/// The rows inside the only graph: name, samples, and mean time of one.
+fn rows(recorder: &Recorder) -> Vec<(String, u64, u64)> {
+    let snapshot = recorder.telemetry().snapshot();
+    let rows = snapshot.graphs.iter().flat_map(|graph| &graph.figures.rows);
+    let mut rows: Vec<_> = rows
+        .map(|row| {
+            let name = row.name.clone().expect("kernels have names");
+            (name, row.samples, row.sampled_ns / row.samples)
+        })
+        .collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn windows_see_every_kernel_within_their_plans() {
+    let app = App::new();
+    graphs::set_mark_duration(700);
+    let twins = TwinsConfig {
+        marks: 12,
+        plan_launches: 4,
+        ..always()
+    };
+    let recorder = recorder(&app, twins);
+    // Of 40 nodes a plan marks about eight.
+    let kernels: Vec<u64> = (0..40).map(|at| 10_000 + 5_000 * (at % 2)).collect();
+    let graph = chain(&app, &kernels);
+    let twin = settled_twin(&recorder, graph, app.stream);
+    for at in 0..10 * 5 {
+        replay(&recorder, &twin, app.stream).expect("a launch");
+        settle(&recorder);
+        if at % 5 == 4 {
+            twin.renew();
+            settle(&recorder);
+        }
+    }
+    let ledger = recorder.twin_ledger();
+    assert_eq!(
+        (ledger.launched, ledger.read, ledger.plan_spent),
+        (40, 40, 10)
+    );
+    let graphs = recorder.telemetry().snapshot().graphs;
+    let figures = &graphs[0].figures;
+    assert_eq!(
+        (figures.nodes, figures.plans, figures.twin_launches),
+        (40, 10, 40)
+    );
+    assert_eq!(figures.mark_ns, Some(700.0));
+    let rows = rows(&recorder);
+    let means: Vec<_> = rows
+        .iter()
+        .map(|(name, _, ns)| (name.as_str(), *ns))
+        .collect();
+    assert_eq!(means, [("other", 15_000), ("spin", 10_000)]);
+    assert!(
+        rows.iter().all(|(_, samples, _)| *samples >= 40),
+        "{rows:?}"
+    );
+    assert_no_mistakes();
+}
+
+#[test]
+fn of_armed_steps_about_one_in_two_is_plain_and_tells_what_marks_cost() {
+    let app = App::new();
+    graphs::set_mark_duration(1_000);
+    let recorder = recorder(
+        &app,
+        TwinsConfig {
+            always: false,
+            ..always()
+        },
+    );
+    let graph = chain(&app, &[50_000; 10]);
+    let twin = settled_twin(&recorder, graph, app.stream);
+    for _ in 0..400 {
+        replay(&recorder, &twin, app.stream).expect("a launch");
+        settle(&recorder);
+    }
+    let ledger = recorder.twin_ledger();
+    assert_eq!(ledger.launched + ledger.by_turn, 400, "{ledger:?}");
+    assert!((150..=250).contains(&ledger.launched), "{ledger:?}");
+    let figures = &recorder.telemetry().snapshot().graphs[0].figures;
+    assert_eq!(figures.plain_launches, ledger.by_turn + 1);
+    // Ten kernels of 50 µs; entry, ten behind nodes, and a double one.
+    let told = figures.perturbation.expect("there are both");
+    assert!((told - 512.0 / 500.0).abs() < 1e-3, "{told}");
+    let all_ns: f64 = figures.rows.iter().map(|row| row.estimate.total_ns).sum();
+    assert!((all_ns + figures.remainder_ns - figures.total_ns).abs() < 1.0);
+    assert_no_mistakes();
+}
+
+#[test]
+fn an_unarmed_replay_makes_the_launch_and_no_other_call() {
+    let app = App::new();
+    let recorder = unarmed_recorder(&app);
+    let graph = chain(&app, &[10_000; 4]);
+    let twin = twin(&recorder, graph);
+    let (step, on) = (recorder.step(), crate::rig::stream(app.stream));
+    assert!(!step.is_armed());
+    let lane = step.lane(LANE_DECODE, on);
+    let before = all_calls();
+    for _ in 0..100 {
+        lane.replay(&twin).expect("a launch");
+    }
+    // One is the question itself.
+    assert_eq!(all_calls() - before, 101);
+    assert_eq!(calls("cuGraphLaunch"), 100);
+    assert_eq!(
+        recorder.twin_ledger().plain(),
+        0,
+        "counted on armed steps only"
+    );
+}
+
+#[test]
+fn an_armed_replay_of_a_twin_makes_no_call_more_than_a_plain_launch_in_a_span() {
+    let app = App::new();
+    let recorder = recorder(&app, always());
+    let graph = chain(&app, &[10_000; 4]);
+    let twin = settled_twin(&recorder, graph, app.stream);
+    let row = recorder.graph("decode");
+    let count = |launch: &dyn Fn() -> Status| {
+        let step = recorder.step();
+        let lane = step.lane(LANE_DECODE, crate::rig::stream(app.stream));
+        let before = all_calls();
+        lane.launch(row, || launch().ok()).expect("a launch");
+        all_calls() - before
+    };
+    let plain = count(&|| app.launch_graph(graph.exec, app.stream));
+    settle(&recorder);
+    let step = recorder.step();
+    let lane = step.lane(LANE_DECODE, crate::rig::stream(app.stream));
+    let before = all_calls();
+    lane.replay(&twin).expect("a launch");
+    assert_eq!(all_calls() - before, plain);
+    assert_eq!(recorder.twin_ledger().launched, 1);
+}
+
+#[test]
+fn replays_make_and_destroy_nothing() {
+    let app = App::new();
+    let recorder = recorder(&app, always());
+    let twin = settled_twin(&recorder, chain(&app, &[10_000; 4]), app.stream);
+    let made = || {
+        let names = [
+            "cuEventCreate",
+            "cuEventDestroy_v2",
+            "cuStreamCreate",
+            "cuGraphClone",
+            "cuGraphInstantiateWithFlags",
+            "cuGraphExecDestroy",
+            "cuGraphDestroy",
+        ];
+        names.map(calls)
+    };
+    let before = made();
+    for _ in 0..100 {
+        replay(&recorder, &twin, app.stream).expect("a launch");
+        settle(&recorder);
+    }
+    assert_eq!(recorder.twin_ledger().launched, 100);
+    assert_eq!(made(), before);
+}
+
+#[test]
+fn marks_are_read_so_many_a_pass_and_a_launch_lands_whole() {
+    let app = App::new();
+    let twins = TwinsConfig {
+        marks: 1_000,
+        resident: 1,
+        ..always()
+    };
+    let recorder = recorder(&app, twins);
+    let twin = settled_twin(&recorder, chain(&app, &[1_000; 600]), app.stream);
+    replay(&recorder, &twin, app.stream).expect("a launch");
+    metrale_gpu_sim::control::advance_ns(1_000_000_000);
+    // Entry, 600 behind nodes and a double one: two passes of 256, and the rest.
+    for read in [0, 0, 1] {
+        let before = calls("cuEventElapsedTime_v2");
+        recorder.harvest();
+        assert!(calls("cuEventElapsedTime_v2") - before <= 256 + 8);
+        assert_eq!(recorder.twin_ledger().read, read);
+    }
+    assert_eq!(twin.state(), TwinState::Ready);
+    let figures = &recorder.telemetry().snapshot().graphs[0].figures;
+    assert_eq!(figures.twin_launches, 1);
+    assert_no_mistakes();
+}
+
+#[test]
+fn what_a_closed_recorder_knew_of_graphs_stays() {
+    let app = App::new();
+    let recorder = recorder(&app, always());
+    let twin = settled_twin(&recorder, chain(&app, &[10_000; 4]), app.stream);
+    replay(&recorder, &twin, app.stream).expect("a launch");
+    settle(&recorder);
+    let telemetry = recorder.telemetry();
+    let before = telemetry.snapshot().graphs;
+    assert_eq!(before.len(), 1);
+    drop(twin);
+    recorder.close();
+    assert_eq!(telemetry.snapshot().graphs, before);
+}
+
+#[test]
+fn merged_snapshots_add_up_their_graphs() {
+    let app = App::new();
+    let recorder = recorder(&app, always());
+    let twin = settled_twin(&recorder, chain(&app, &[10_000; 4]), app.stream);
+    replay(&recorder, &twin, app.stream).expect("a launch");
+    settle(&recorder);
+    let one = recorder.telemetry().snapshot();
+    let mut both = one.clone();
+    both.merge(&one).expect("one version");
+    let (one, both) = (&one.graphs[0].figures, &both.graphs[0].figures);
+    assert_eq!(both.twin_launches, 2 * one.twin_launches);
+    assert_eq!(both.total_ns, 2.0 * one.total_ns);
+    assert_eq!(both.mark_ns, one.mark_ns);
+    assert_eq!(both.rows.len(), one.rows.len());
+    for (both, one) in both.rows.iter().zip(&one.rows) {
+        assert_eq!(both.samples, 2 * one.samples);
+        assert!((both.estimate.share - one.estimate.share).abs() < 1e-9);
     }
 }
