@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What recorders add to a snapshot, while they live and after they closed.
 
-use super::{GraphSnapshot, RecorderSnapshot, RowKind};
+use super::{GraphSnapshot, RecorderSnapshot};
 use crate::clock::unix_ns;
 use crate::graph::GraphTotal;
 use crate::lanes::LaneNamesError;
+use crate::rows::KernelName;
 use crate::sync::{Mutex, MutexGuard, const_fn, lock_alive};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,15 +24,6 @@ pub trait RecorderSource: Send + Sync {
     fn graphs(&self, _total_of: &dyn Fn(u64) -> GraphTotal) -> Vec<GraphSnapshot> {
         Vec::new()
     }
-}
-
-/// The name of a row.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KernelName {
-    /// The text, whole.
-    pub text: Arc<str>,
-    /// What it names.
-    pub kind: RowKind,
 }
 
 enum Known {
