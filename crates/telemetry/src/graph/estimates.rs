@@ -5,7 +5,10 @@
 //! time of those of its nodes that were measured, and the time of the launch
 //! once for each; times the nodes that it has. Readings of one plan are alike in
 //! what they measure and close in time, so it is plans that the error is taken
-//! over; where a plan measures all, its launches.
+//! over; where a plan measures all, its launches. Plans that follow each other
+//! are compared, not each with the mean: load that drifts slowly is seen by all
+//! of them, and is no error. What the nodes of one row differ by is in it, though
+//! whole rounds even that out: the error is rather too large.
 //!
 //! 1. Memory is taken when it is made: a reading that lands takes none.
 //! 2. What marks cost is taken off what they measure and off the launch, and
@@ -53,6 +56,9 @@ struct RowSums {
     marks_ns: u64,
     is_overcorrected: bool,
     open: Open,
+    /// Own and whole time of the last plan that was closed.
+    previous: Option<(f64, f64)>,
+    /// Sums over plans; squares and products are of distances, see `add`.
     own: KernelSums,
     whole: LaneSums,
 }
@@ -64,9 +70,24 @@ impl RowSums {
         if open.samples > 0 {
             self.is_overcorrected |= open.marks_ns > open.ns;
             let own_ns = open.ns.saturating_sub(open.marks_ns);
-            self.own.add(own_ns, open.whole_ns);
-            self.whole.add(open.whole_ns);
+            self.add(own_ns, open.whole_ns);
             self.marks_ns = self.marks_ns.saturating_add(open.marks_ns);
+        }
+    }
+
+    /// Adds a plan. Its distance from the one before stands for its distance
+    /// from the mean, of which it has twice the square.
+    fn add(&mut self, own_ns: u64, whole_ns: u64) {
+        let (own, whole) = (&mut self.own, &mut self.whole);
+        (own.steps, whole.steps) = (own.steps + 1, whole.steps + 1);
+        own.sum_ns = own.sum_ns.saturating_add(own_ns);
+        whole.ns = whole.ns.saturating_add(whole_ns);
+        let plan = (own_ns as f64, whole_ns as f64);
+        if let Some(previous) = self.previous.replace(plan) {
+            let (own_off, whole_off) = (plan.0 - previous.0, plan.1 - previous.1);
+            own.squares += own_off * own_off / 2.0;
+            own.products += own_off * whole_off / 2.0;
+            whole.squares += whole_off * whole_off / 2.0;
         }
     }
 
@@ -116,9 +137,10 @@ impl RowSums {
 }
 
 /// How much wider Student's distribution is than the normal one, at two errors,
-/// for a spread over `n` values (Cornish and Fisher's expansion).
+/// for a spread over `n` values (Cornish and Fisher's expansion). Spreads of
+/// neighbours tell as much as those of two thirds as many values.
 fn widened(n: u64) -> f64 {
-    let rest = 1.0 / n.saturating_sub(1).max(1) as f64;
+    let rest = 1.5 / n.saturating_sub(1).max(1) as f64;
     1.0 + rest * (1.25 + rest * (1.5 + rest * 1.4))
 }
 
@@ -150,6 +172,7 @@ impl GraphEstimates {
             marks_ns: 0,
             is_overcorrected: false,
             open: Open::default(),
+            previous: None,
             own: KernelSums::NONE,
             whole: LaneSums::NONE,
         };
@@ -189,7 +212,10 @@ impl GraphEstimates {
         self.mark_readings += u64::from(mark_ns.is_some());
         let mark_ns = mark_ns.unwrap_or(0);
         self.mark_ns = self.mark_ns.saturating_add(mark_ns);
-        let whole_ns = ns.max(reading.span_ns()).saturating_sub(reading.marks_ns());
+        // The first mark is part of the launch, and not of the span behind it.
+        let (span_ns, marks_ns) = (reading.span_ns(), reading.marks_ns());
+        let whole_ns = ns.saturating_sub(mark_ns).max(span_ns);
+        let whole_ns = whole_ns.saturating_sub(marks_ns);
         for (end, from_ns, to_ns) in reading.each() {
             let row = end.row.and_then(|row| self.rows.get_mut(row as usize));
             let Some(row) = row else { continue };

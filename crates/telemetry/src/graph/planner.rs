@@ -212,7 +212,7 @@ impl Planner {
         self.round += 1;
         let width = WINDOW_NODES.min(room(self.marks) - 1);
         // The first window's size shifts all borders.
-        let mut most = 1 + round as usize % width;
+        let mut most = width.div_ceil(2) + round as usize % (width / 2 + 1);
         let mut first = 0;
         while first < self.shape.segments().len() {
             let end = self.window_end(first, most);

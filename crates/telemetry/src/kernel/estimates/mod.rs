@@ -93,8 +93,8 @@ pub(crate) struct KernelSums {
     /// Steps that had the kernel.
     pub(crate) steps: u64,
     pub(crate) sum_ns: u64,
-    squares: f64,
-    products: f64,
+    pub(crate) squares: f64,
+    pub(crate) products: f64,
 }
 
 impl KernelSums {
@@ -116,9 +116,9 @@ impl KernelSums {
 /// Sums over sampled steps of a lane's time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct LaneSums {
-    steps: u64,
-    ns: u64,
-    squares: f64,
+    pub(crate) steps: u64,
+    pub(crate) ns: u64,
+    pub(crate) squares: f64,
 }
 
 impl LaneSums {
