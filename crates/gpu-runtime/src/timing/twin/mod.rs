@@ -17,18 +17,18 @@
 
 mod calls;
 mod config;
-mod copy;
 mod error;
-mod graph;
+mod graphs;
 mod ledger;
-mod plans;
+mod life;
+mod marked;
+mod raw;
 mod replay;
 mod seats;
-mod twin;
 
 pub use config::TwinsConfig;
 pub use error::{NodeType, TwinError};
-pub use graph::{GraphLaunch, RawGraph};
+pub use life::{Twin, TwinState, Updates};
 pub use metrale_telemetry::snapshot::TwinLedger;
+pub use raw::{GraphLaunch, RawGraph};
 pub(super) use seats::{Tag, Twins};
-pub use twin::{Twin, TwinState, Updates};

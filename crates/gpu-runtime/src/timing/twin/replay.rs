@@ -9,8 +9,8 @@
 
 use super::error::TwinError;
 use super::ledger::Plain;
+use super::life::{Twin, TwinState};
 use super::seats::{Seat, State, Tag, Twins};
-use super::twin::{Twin, TwinState};
 use crate::timing::entry::number_of;
 use crate::timing::guards::LaneGuard;
 use crate::timing::handles::StreamRef;

@@ -22,8 +22,8 @@
 
 use super::config::{NODE_BYTES, TwinsConfig};
 use super::error::TwinError;
+use super::graphs::Graphs;
 use super::ledger::Counts;
-use super::plans::Graphs;
 use crate::timing::error::InstallError;
 use crate::timing::events::{CudaEvents, destroy_all, make_all};
 use crate::timing::process::unless_exiting;

@@ -2,10 +2,10 @@
 //! A twin: made, renewed, kept up with its graph, and taken down.
 
 use super::calls::Workplace;
-use super::copy::Copy;
 use super::error::TwinError;
-use super::graph::RawGraph;
-use super::plans::Nodes;
+use super::graphs::Nodes;
+use super::marked::Marked;
+use super::raw::RawGraph;
 use super::replay::Last;
 use super::seats::{Seat, State, Twins};
 use crate::timing::handles::GraphRef;
@@ -89,7 +89,7 @@ pub struct Twin<'g> {
 
 /// What is made of a graph.
 struct Parts {
-    copy: Copy,
+    copy: Marked,
     /// Its place among the recorder's graphs.
     graph: usize,
     /// It has no executable yet.
@@ -176,7 +176,7 @@ impl Twin<'_> {
             ..self.source.get()
         };
         let is_told = self.updates == Updates::Told;
-        let (copy, read) = Copy::new(&at, &source, (twins.config.nodes, is_told))?;
+        let (copy, read) = Marked::new(&at, &source, (twins.config.nodes, is_told))?;
         // From here on `end` takes it back.
         self.parts.replace(Some(Parts {
             copy,

@@ -8,7 +8,7 @@
 
 use super::calls::{Read, Workplace};
 use super::error::{NodeType, TwinError};
-use super::graph::RawGraph;
+use super::raw::RawGraph;
 use metrale_gpu_sys::cuda::{CUgraph, CUgraphExec, CUgraphNode, CUstream};
 use metrale_telemetry::runtime::{Mark, Point};
 
@@ -17,7 +17,7 @@ use metrale_telemetry::runtime::{Mark, Point};
 const LAST_KNOWN: u32 = 7;
 
 /// See the module.
-pub(super) struct Copy {
+pub(super) struct Marked {
     graph: CUgraph,
     exec: Option<CUgraphExec>,
     flags: u64,
@@ -29,7 +29,7 @@ pub(super) struct Copy {
     originals: Vec<(CUgraphNode, CUgraphNode)>,
 }
 
-impl Copy {
+impl Marked {
     /// Clones and reads the graph. Where it fails, nothing is left.
     pub(super) fn new(
         at: &Workplace<'_>,
