@@ -32,6 +32,7 @@ mod rig;
 mod snapshot;
 mod spans;
 mod statuses;
+mod twin_edges;
 mod twin_order;
 mod twin_refusals;
 mod twin_rig;

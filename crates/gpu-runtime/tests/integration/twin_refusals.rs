@@ -9,6 +9,7 @@ use metrale_gpu_runtime::timing::{
     InstallError, NodeType, RawGraph, Recorder, RecorderConfig, Status, TwinError, TwinState,
     TwinsConfig,
 };
+use metrale_gpu_sim::child;
 use metrale_gpu_sim::control::{self, graphs};
 use metrale_telemetry::kernel::LANE_DECODE;
 use std::ffi::c_void;
@@ -447,4 +448,47 @@ fn a_twin_of_another_recorder_is_not_launched() {
         (one.twin_ledger().launched, one.twin_ledger().no_span),
         (0, 1)
     );
+}
+
+/// The simulator answers every call of a child with 3, as the driver does, and a call
+/// of ours would quarantine the recorder.
+#[cfg(unix)]
+#[test]
+fn a_forked_child_launches_the_plain_graph_and_makes_no_other_call() {
+    const NAME: &str =
+        "twin_refusals::a_forked_child_launches_the_plain_graph_and_makes_no_other_call";
+    if !child::is_child() {
+        return child::passes(NAME, &[]);
+    }
+    let app = App::new();
+    let recorder = recorder(&app, always());
+    let graph = chain(&app, &[10_000; 3]);
+    let (held, dropped) = (
+        settled_twin(&recorder, graph, app.stream),
+        settled_twin(&recorder, graph, app.stream),
+    );
+    let other = app.new_stream();
+    replay(&recorder, &held, app.stream).expect("a launch");
+    // SAFETY: the child only calls what is under test, and ends.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0, "fork");
+    if pid == 0 {
+        let launched = [app.stream, other].map(|on| replay(&recorder, &held, on));
+        held.renew();
+        held.retire();
+        drop(dropped);
+        let snapshot = recorder.telemetry().snapshot();
+        let is_right = launched == [Err(Status::ERROR_NOT_INITIALIZED); 2]
+            && recorder.health().quarantined.is_none()
+            && recorder.twin_ledger().launched == 1
+            && snapshot.graphs.is_empty();
+        // SAFETY: ends the child without handlers that belong to the parent.
+        unsafe { libc::_exit(if is_right { 0 } else { 1 }) };
+    }
+    let mut status = 0;
+    // SAFETY: our child, and a pointer to a live integer.
+    let ended = unsafe { libc::waitpid(pid, &raw mut status, 0) };
+    assert_eq!((ended, status), (pid, 0));
+    settle(&recorder);
+    assert_eq!(recorder.twin_ledger().read, 1);
 }

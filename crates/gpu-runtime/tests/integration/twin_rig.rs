@@ -130,11 +130,12 @@ pub(crate) fn assert_no_mistakes() {
 
 /// The nodes of a graph.
 pub(crate) fn nodes(graph: u64) -> Vec<u64> {
-    let mut count = 64usize;
-    let mut nodes = [0u64; 64];
+    let mut count = 4_096usize;
+    let mut nodes = vec![0u64; count];
     let told = cu!("cuGraphGetNodes", graph => u64, nodes.as_mut_ptr() => *mut u64, &raw mut count => *mut usize);
     assert_eq!(told, Status::SUCCESS);
-    nodes[..count].to_vec()
+    nodes.truncate(count);
+    nodes
 }
 
 /// Tells an executable's kernel to take so long from now on.

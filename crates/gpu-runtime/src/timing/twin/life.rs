@@ -326,7 +326,9 @@ impl Twin<'_> {
         self.state.set(state);
         self.exec.set(None);
         self.destroy_parts();
-        if let Some((_, twins)) = self.recorder() {
+        // In a forked child a thread of the parent may hold the seat's lock.
+        let recorder = self.recorder();
+        if let Some((_, twins)) = recorder.filter(|(shared, _)| !shared.watch.is_over()) {
             twins.unbook(self.booked.replace(0));
             if let Some(seat) = self.seat.take().and_then(|seat| twins.seat(seat)) {
                 seat.leave();

@@ -187,24 +187,24 @@ impl Twin<'_> {
         let Some((flew_on, slot, seat)) = self.last.twin.get() else {
             return;
         };
-        let seat = twins.seat(seat);
-        let ops = own.kernels.ops();
-        // Both are recorded behind all of the twin; where the span's end could not
-        // be, its last marks are.
-        let events = match seat.map(|seat| (seat.state(), seat)) {
-            Some((State::Flying, _)) => ops.end_of(slot).into_iter().collect(),
-            Some((State::Lost, seat)) => seat.last_events(),
-            _ => {
-                self.last.twin.set(None);
-                return;
-            }
-        };
+        let seat = twins.seat(seat).map(|seat| (seat.state(), seat));
+        if !matches!(seat, Some((State::Flying | State::Lost, _))) {
+            self.last.twin.set(None);
+            return;
+        }
         if flew_on == number {
             return;
         }
         // Also after a quarantine: the order of its work is the application's.
         let (Some(_busy), Ok(api)) = (own.watch.busy(), own.driver.graphs()) else {
             return;
+        };
+        let ops = own.kernels.ops();
+        // Both are recorded behind all of the twin; where the span's end could not
+        // be, its last marks are.
+        let events = match seat {
+            Some((State::Lost, seat)) => seat.last_events(),
+            _ => ops.end_of(slot).into_iter().collect(),
         };
         let (on, mut capture) = (stream.handle() as CUstream, CAPTURE_STATUS_NONE);
         // SAFETY: the caller's live stream, and a pointer to a live integer.
