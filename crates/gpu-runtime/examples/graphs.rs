@@ -3,7 +3,9 @@
 //! `docs/graphs.md` explains. It runs on a GPU, or on the simulated driver.
 
 use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
-use cudarc::driver::{CudaContext, CudaGraph, CudaStream, LaunchConfig, PushKernelArg};
+use cudarc::driver::{
+    CudaContext, CudaFunction, CudaGraph, CudaStream, LaunchConfig, PushKernelArg,
+};
 use cudarc::nvrtc::Ptx;
 use metrale_gpu_runtime::timing::{
     Driver, Recorder, RecorderConfig, TwinState, TwinsConfig, Updates, demangle,
@@ -25,18 +27,14 @@ const PTX: &str = "
 type Error = Box<dyn std::error::Error>;
 
 /// A step of twelve layers.
-fn capture(context: &Arc<CudaContext>, stream: &Arc<CudaStream>) -> Result<CudaGraph, Error> {
-    let module = context.load_module(Ptx::from_src(PTX))?;
-    let layer = [("_Z9attentiony", 9_000u64), ("_Z3mlpy", 21_000)];
-    let [attention, mlp] = layer.map(|(name, ns)| (module.load_function(name), ns));
-    let (attention, mlp) = ((attention.0?, attention.1), (mlp.0?, mlp.1));
+fn capture(stream: &Arc<CudaStream>, layer: &[(CudaFunction, u64)]) -> Result<CudaGraph, Error> {
     let one = LaunchConfig {
         grid_dim: (1, 1, 1),
         block_dim: (1, 1, 1),
         shared_mem_bytes: 0,
     };
     stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)?;
-    for (kernel, ns) in [&attention, &mlp].into_iter().cycle().take(24) {
+    for (kernel, ns) in layer.iter().cycle().take(24) {
         // SAFETY: the kernel takes one u64, and does nothing with it.
         unsafe { stream.launch_builder(kernel).arg(ns).launch(one) }?;
     }
@@ -45,7 +43,7 @@ fn capture(context: &Arc<CudaContext>, stream: &Arc<CudaStream>) -> Result<CudaG
 }
 
 /// Serves so many steps; what is known of them.
-pub fn serve(steps: u64) -> Result<Snapshot, Error> {
+pub(crate) fn serve(steps: u64) -> Result<Snapshot, Error> {
     let context = CudaContext::new(0)?;
     // SAFETY: this program shares no memory between its streams.
     unsafe { context.disable_event_tracking() };
@@ -62,7 +60,11 @@ pub fn serve(steps: u64) -> Result<Snapshot, Error> {
     let recorder = Recorder::new(&context, telemetry, config)?;
     let stream = context.new_stream()?;
 
-    let graph = capture(&context, &stream)?;
+    // Loaded for as long as the graph is there.
+    let module = context.load_module(Ptx::from_src(PTX))?;
+    let attention = (module.load_function("_Z9attentiony")?, 9_000);
+    let layer = [attention, (module.load_function("_Z3mlpy")?, 21_000)];
+    let graph = capture(&stream, &layer)?;
     // Where the graph is made, on the thread that launches it.
     let decode = recorder.twin(graph, "decode, 8 requests", Updates::Never);
     if let TwinState::Refused(why) = decode.state() {
@@ -84,7 +86,7 @@ pub fn serve(steps: u64) -> Result<Snapshot, Error> {
     Ok(telemetry.snapshot())
 }
 
-pub fn main() -> Result<(), Error> {
+pub(crate) fn main() -> Result<(), Error> {
     // cudarc panics where there is no driver.
     Driver::system()?;
     for graph in serve(200)?.graphs {

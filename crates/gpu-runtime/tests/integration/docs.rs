@@ -170,6 +170,7 @@ fn async_steps_are_served_by_several_threads() {
 #[test]
 fn the_kernels_of_a_cudarc_graph_have_rows() {
     over_simulator("docs::the_kernels_of_a_cudarc_graph_have_rows", || {
+        graphs::main().unwrap();
         let snapshot = graphs::serve(400).unwrap();
         let [graph] = &snapshot.graphs[..] else {
             panic!("{:?}", snapshot.graphs);
