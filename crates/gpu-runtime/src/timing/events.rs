@@ -288,6 +288,8 @@ impl EventOps for CudaEvents {
         };
         let event = match edge {
             Edge::Start => {
+                // Of a span that was given up while its launch hung.
+                self.replay_over(pair, None);
                 pair.begin(self.watch.pace.passed_ns(), stream, self.identify(stream));
                 if self.watch.is_silent() {
                     return false;

@@ -314,8 +314,11 @@ impl Shared {
         let ring = self.ring(key);
         let _entry = Entry::of(stream, ring.ops());
         let stream = stream.number_in(self.context);
-        if let Err(NotEnded::Failed(lost)) = ring.end_span(token, stream) {
+        let ended = ring.end_span(token, stream);
+        if ended.is_err() {
             ring.ops().replay_lost(token.slot());
+        }
+        if let Err(NotEnded::Failed(lost)) = ended {
             self.telemetry.instruments().count_failed(lost.key);
             self.leave_lane(lost.key, lost.tag.step, true);
             self.lose(lost.tag.step);

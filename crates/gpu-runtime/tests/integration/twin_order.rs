@@ -24,6 +24,9 @@ fn a_launch_on_another_stream_waits_for_the_twin() {
     replay(&recorder, &twin, app.stream).expect("a launch");
     assert_no_mistakes();
     settle(&recorder);
+    // Each plain launch took what the graph takes, and none of the wait.
+    let figures = &recorder.telemetry().snapshot().graphs[0].figures;
+    assert_eq!((figures.plain_launches, figures.plain_ns), (3, 150_000));
     // Over: nobody waits.
     replay(&recorder, &twin, other).expect("a launch");
     assert_eq!(calls("cuStreamWaitEvent"), 1);

@@ -9,7 +9,6 @@ use metrale_gpu_runtime::timing::{
     InstallError, NodeType, RawGraph, Recorder, RecorderConfig, Status, TwinError, TwinState,
     TwinsConfig,
 };
-use metrale_gpu_sim::child;
 use metrale_gpu_sim::control::{self, graphs};
 use metrale_telemetry::kernel::LANE_DECODE;
 use std::ffi::c_void;
@@ -455,6 +454,7 @@ fn a_twin_of_another_recorder_is_not_launched() {
 #[cfg(unix)]
 #[test]
 fn a_forked_child_launches_the_plain_graph_and_makes_no_other_call() {
+    use metrale_gpu_sim::child;
     const NAME: &str =
         "twin_refusals::a_forked_child_launches_the_plain_graph_and_makes_no_other_call";
     if !child::is_child() {

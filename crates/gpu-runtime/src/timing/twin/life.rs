@@ -235,9 +235,16 @@ impl Twin<'_> {
         let Some((shared, twins)) = self.recorder() else {
             return;
         };
+        // Its launch failed, or cannot be read: the objects go here.
+        let state = self.state.get();
+        if let TwinState::Retired(_) = state
+            && self.parts.borrow().is_some()
+        {
+            return self.end(state);
+        }
         let is_due = self.parts.borrow().as_ref().is_some_and(|parts| {
-            let is_spent = self.state.get() == TwinState::Ready && self.plan_left.get() == 0;
-            let is_waiting = self.state.get() == TwinState::Stale && parts.is_new;
+            let is_spent = state == TwinState::Ready && self.plan_left.get() == 0;
+            let is_waiting = state == TwinState::Stale && parts.is_new;
             !parts.is_behind && (is_spent || is_waiting)
         });
         if !is_due {

@@ -53,6 +53,10 @@ impl LaneGuard<'_> {
     /// What `cuGraphLaunch` of the plain executable returned.
     #[inline]
     pub fn replay(&self, twin: &Twin<'_>) -> Result<(), Status> {
+        // Before the span, which is of the graph alone.
+        if twin.last.twin.get().is_some() {
+            twin.wait_for_twin(self.stream());
+        }
         let launch = self.launch_guard(twin.row);
         let span = launch.span();
         launch.run(|| twin.launch(self.step(), span, self.stream()))
@@ -67,10 +71,7 @@ impl Twin<'_> {
         span: Option<(&Shared, SpanToken)>,
         stream: StreamRef<'_>,
     ) -> Result<(), Status> {
-        let is_plain = !step.is_armed()
-            && self.last.twin.get().is_none()
-            && self.last.stream.get() == number_of(stream.handle());
-        if is_plain {
+        if !step.is_armed() && self.last.stream.get() == number_of(stream.handle()) {
             self.launch_plain(stream)
         } else {
             self.launch_noted(step, span, stream)
@@ -97,7 +98,6 @@ impl Twin<'_> {
             return self.launch_plain(stream);
         };
         let number = number_of(stream.handle());
-        self.wait_for_twin(own, twins, (stream, number));
         let last = self.last.stream.get();
         let is_same = last == number;
         self.last.stream.set(match span {
@@ -183,8 +183,11 @@ impl Twin<'_> {
     /// Before a launch on another stream than that of a twin which may still run:
     /// that stream waits for it. One that captures does not: nothing runs there yet,
     /// and the wait would break the capture.
-    fn wait_for_twin(&self, own: &Shared, twins: &Twins, (stream, number): (StreamRef<'_>, u64)) {
-        let Some((flew_on, slot, seat)) = self.last.twin.get() else {
+    #[cold]
+    fn wait_for_twin(&self, stream: StreamRef<'_>) {
+        let (Some((flew_on, slot, seat)), Some((own, twins))) =
+            (self.last.twin.get(), self.recorder())
+        else {
             return;
         };
         let seat = twins.seat(seat).map(|seat| (seat.state(), seat));
@@ -192,7 +195,7 @@ impl Twin<'_> {
             self.last.twin.set(None);
             return;
         }
-        if flew_on == number {
+        if flew_on == number_of(stream.handle()) {
             return;
         }
         // Also after a quarantine: the order of its work is the application's.
