@@ -24,9 +24,10 @@ fn a_launch_on_another_stream_waits_for_the_twin() {
     replay(&recorder, &twin, app.stream).expect("a launch");
     assert_no_mistakes();
     settle(&recorder);
-    // Each plain launch took what the graph takes, and none of the wait.
+    // None of the wait is in a span. The last one began behind the twin, and ran behind
+    // the launch on the other stream, as the driver orders launches of one executable.
     let figures = &recorder.telemetry().snapshot().graphs[0].figures;
-    assert_eq!((figures.plain_launches, figures.plain_ns), (3, 150_000));
+    assert_eq!((figures.plain_launches, figures.plain_ns), (3, 200_000));
     // Over: nobody waits.
     replay(&recorder, &twin, other).expect("a launch");
     assert_eq!(calls("cuStreamWaitEvent"), 1);

@@ -5,6 +5,13 @@ use crate::kernel::Estimate;
 use serde::{Deserialize, Serialize};
 
 /// What the nodes of a row inside a graph are.
+///
+/// ```
+/// use metrale_telemetry::snapshot::NodeKind;
+///
+/// assert_eq!(serde_json::to_string(&NodeKind::SideBySide)?, r#""side_by_side""#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -27,6 +34,19 @@ pub enum NodeKind {
 }
 
 /// A row inside a graph.
+///
+/// ```
+/// use metrale_telemetry::snapshot::{GraphRow, NodeKind};
+///
+/// fn label(row: &GraphRow) -> String {
+///     match (&row.name, row.kind) {
+///         (Some(name), _) => name.clone(),
+///         (None, NodeKind::SideBySide) => format!("{} nodes side by side", row.width),
+///         (None, kind) => format!("{kind:?}"),
+///     }
+/// }
+/// assert_eq!(label(&GraphRow::default()), "Kernel");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -56,6 +76,16 @@ pub struct GraphRow {
 }
 
 /// A graph from the inside.
+///
+/// ```
+/// use metrale_telemetry::snapshot::GraphFigures;
+///
+/// /// How much of the graph its rows explain.
+/// fn explained(graph: &GraphFigures) -> f64 {
+///     graph.rows.iter().map(|row| row.estimate.share).sum()
+/// }
+/// assert_eq!(explained(&GraphFigures::default()), 0.0);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]

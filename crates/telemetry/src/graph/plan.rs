@@ -126,21 +126,6 @@ pub(super) enum Measure {
     Block,
 }
 
-/// How many marks a plan needs that measures segments so; the double one is not
-/// among them.
-pub(super) fn marks_of(shape: &GraphShape, measures: &[Measure]) -> usize {
-    let segments = shape.segments().iter().zip(measures).enumerate();
-    let of_segment = |(at, (segment, measure)): (usize, (&super::shape::Segment, &Measure))| {
-        match measure {
-            Measure::Nodes => segment.places.len(),
-            Measure::Block => 1,
-            // The next one's first border, or the last mark.
-            Measure::Not => usize::from(measures.get(at + 1) != Some(&Measure::Not)),
-        }
-    };
-    1 + segments.map(of_segment).sum::<usize>()
-}
-
 /// Puts a plan together, segment after segment.
 pub(super) struct Builder<'a> {
     shape: &'a GraphShape,

@@ -8,10 +8,10 @@
 //! it.
 
 use super::estimates::GraphEstimates;
-use super::plan::{Builder, Measure, Plan, marks_of};
+use super::plan::{Builder, Measure, Plan};
 use super::shape::{GraphShape, NodeRow, Segment};
 use crate::sampling::mix;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Nodes of a window, where the graph and the budget let it have so many.
@@ -133,14 +133,14 @@ impl Planner {
     pub fn plan(&mut self) -> Plan {
         let number = self.plans;
         self.plans += 1;
-        let measures = if marks_all(&self.shape, self.marks) {
-            vec![Measure::Nodes; self.shape.segments().len()]
+        let nodes = self.shape.nodes() as usize;
+        let (measures, marks) = if marks_all(&self.shape, self.marks) {
+            (vec![Measure::Nodes; self.shape.segments().len()], nodes + 1)
         } else {
             self.choose()
         };
-        let doubled = marks_of(&self.shape, &measures) < self.marks;
-        let double = doubled.then(|| self.pick(number, &measures)).flatten();
-        Builder::build(&self.shape, &self.rows, number, &measures, double)
+        let double = (marks < self.marks).then(|| self.pick(number, &measures));
+        Builder::build(&self.shape, &self.rows, number, &measures, double.flatten())
     }
 
     /// A segment that is measured, by a hash.
@@ -150,56 +150,63 @@ impl Planner {
         all.min_by_key(|&at| mix(mix(self.seed ^ mix(number)) ^ at as u64))
     }
 
-    /// Windows for a plan, as many as fit: they are taken.
-    fn choose(&mut self) -> Vec<Measure> {
+    /// Takes windows for a plan, as many as fit beside a double mark; and how
+    /// many marks they need with an entry and a last one.
+    fn choose(&mut self) -> (Vec<Measure>, usize) {
         if self.left.is_empty() {
             self.tile();
         }
         let mut measures = vec![Measure::Not; self.shape.segments().len()];
-        let mut open: Vec<Range<usize>> = std::mem::take(&mut self.left);
-        while let Some(best) = self.best(&open) {
-            let window = open.remove(best);
-            for at in window.clone() {
-                measures[at] = self.measure(at);
-            }
-            // One mark is kept for the double.
-            if marks_of(&self.shape, &measures) < self.marks {
-                for at in window {
-                    let nodes = self.shape.nodes_of(&self.shape.segments()[at]);
-                    for node in nodes {
-                        self.unseen[self.rows.of(*node) as usize] = false;
-                    }
+        let mut marks = 2;
+        while let Some((best, more)) = self.best(&measures, self.marks - 1 - marks) {
+            marks += more;
+            for at in self.left.remove(best) {
+                let segment = &self.shape.segments()[at];
+                measures[at] = self.measure(segment);
+                for node in self.shape.nodes_of(segment) {
+                    self.unseen[self.rows.of(*node) as usize] = false;
                 }
-            } else {
-                measures[window.clone()].fill(Measure::Not);
-                self.left.push(window);
             }
         }
-        measures
+        (measures, marks)
     }
 
-    /// Of the windows, the first of those with the most rows that are unseen.
-    fn best(&self, windows: &[Range<usize>]) -> Option<usize> {
-        let unseen = |window: &Range<usize>| {
-            let segments = &self.shape.segments()[window.clone()];
-            let nodes = segments.iter().flat_map(|own| self.shape.nodes_of(own));
-            let mut rows: Vec<u32> = nodes
-                .map(|node| self.rows.of(*node))
-                .filter(|&row| self.unseen[row as usize])
-                .collect();
-            rows.sort_unstable();
-            rows.dedup();
-            rows.len()
-        };
+    /// Of the windows that need up to `room` more marks, the first of those with
+    /// the most unseen rows, and its marks.
+    fn best(&self, measures: &[Measure], room: usize) -> Option<(usize, usize)> {
         // The last of equals is the largest: from the back that is the first.
-        let windows = windows.iter().enumerate().rev();
-        windows
-            .max_by_key(|(_, window)| unseen(window))
-            .map(|(at, _)| at)
+        let windows = self.left.iter().enumerate().rev();
+        let marks = windows.map(|(at, window)| (at, self.marks_of(measures, window)));
+        let fitting = marks.filter(|(_, marks)| *marks <= room);
+        fitting.max_by_key(|(at, _)| self.unseen_in(&self.left[*at]))
     }
 
-    fn measure(&self, segment: usize) -> Measure {
-        if fits(&self.shape, self.marks, &self.shape.segments()[segment]) {
+    /// Marks that a window adds to a plan.
+    fn marks_of(&self, measures: &[Measure], window: &Range<usize>) -> usize {
+        let of_segment = |segment| match self.measure(segment) {
+            Measure::Nodes => segment.places.len(),
+            _ => 1,
+        };
+        let segments = &self.shape.segments()[window.clone()];
+        let inside: usize = segments.iter().map(of_segment).sum();
+        let before = window.start.checked_sub(1).map(|at| measures[at]);
+        // Behind its last node is a mark already if that is the border of the
+        // next window, or the last mark.
+        let has_end = measures.get(window.end) != Some(&Measure::Not);
+        inside + usize::from(before == Some(Measure::Not)) - usize::from(has_end)
+    }
+
+    /// Rows of a window that no plan has measured.
+    fn unseen_in(&self, window: &Range<usize>) -> usize {
+        let segments = &self.shape.segments()[window.clone()];
+        let nodes = segments.iter().flat_map(|own| self.shape.nodes_of(own));
+        let rows = nodes.map(|node| self.rows.of(*node));
+        let unseen = rows.filter(|&row| self.unseen[row as usize]);
+        unseen.collect::<BTreeSet<u32>>().len()
+    }
+
+    fn measure(&self, segment: &Segment) -> Measure {
+        if fits(&self.shape, self.marks, segment) {
             Measure::Nodes
         } else {
             Measure::Block
