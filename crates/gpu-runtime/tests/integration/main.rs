@@ -33,6 +33,7 @@ mod snapshot;
 mod spans;
 mod statuses;
 mod twin_edges;
+mod twin_ends;
 mod twin_order;
 mod twin_refusals;
 mod twin_rig;
