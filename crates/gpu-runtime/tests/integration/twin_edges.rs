@@ -25,8 +25,12 @@ impl Random {
     }
 }
 
+/// What the kernels of a graph take, by function.
+type Times = BTreeMap<u64, u64>;
+
 /// A graph of so many kernels with random edges, some of them programmatic.
-fn random_graph(app: &App, random: &mut Random, count: u64) -> u64 {
+fn random_graph(app: &App, random: &mut Random, count: u64) -> (u64, Times) {
+    let mut times = Times::new();
     let mut graph = 0u64;
     let made = cu!("cuGraphCreate", &raw mut graph => *mut u64, 0 => u32);
     assert_eq!(made, Status::SUCCESS);
@@ -34,12 +38,10 @@ fn random_graph(app: &App, random: &mut Random, count: u64) -> u64 {
     for at in 0..count {
         let mut ns = 1_000 + random.below(50_000);
         let mut arguments = [(&raw mut ns).cast::<c_void>()];
+        let function = [app.spin, app.other][random.below(2) as usize];
+        *times.entry(function).or_default() += ns;
         let params = CUkernelNodeParams {
-            function: if random.below(2) == 0 {
-                app.spin
-            } else {
-                app.other
-            } as *mut c_void,
+            function: function as *mut c_void,
             grid: [1; 3],
             block: [1; 3],
             parameters: arguments.as_mut_ptr(),
@@ -71,7 +73,7 @@ fn random_graph(app: &App, random: &mut Random, count: u64) -> u64 {
         }
         nodes.push(node);
     }
-    graph
+    (graph, times)
 }
 
 fn edges(graph: u64) -> Vec<(u64, u64, CUgraphEdgeData)> {
@@ -118,7 +120,7 @@ fn what_is_ordered_is_ordered_in_the_twin_and_nothing_else_is() {
         };
         let recorder = recorder(&app, twins);
         let count = 1 + random.below(40);
-        let source = random_graph(&app, &mut random, count);
+        let (source, times) = random_graph(&app, &mut random, count);
         let originals = nodes(source);
         control::log_clear();
         control::log_start();
@@ -185,5 +187,23 @@ fn what_is_ordered_is_ordered_in_the_twin_and_nothing_else_is() {
             "{ledger:?}"
         );
         assert_no_mistakes();
+        // Marked whole, rows are what the driver ran, also side by side.
+        if marks == 64 {
+            let figures = &recorder.telemetry().snapshot().graphs[0].figures;
+            let told: BTreeMap<_, _> = figures
+                .rows
+                .iter()
+                .map(|row| (row.name.as_deref(), row.sampled_ns))
+                .collect();
+            let name = |function: &u64| {
+                Some(if *function == app.spin {
+                    "spin"
+                } else {
+                    "other"
+                })
+            };
+            let ran = times.iter().map(|(function, ns)| (name(function), *ns));
+            assert_eq!(told, ran.collect(), "round {round}");
+        }
     }
 }
