@@ -10,17 +10,18 @@ use super::health::Watch;
 use super::labels::kernel_label;
 use super::making::push;
 use super::names::Names;
+use super::on_step::Handing;
 use super::twin::Twins;
 use super::verdict::{Verdict, verdict};
 use metrale_gpu_sys::cuda::Driver;
 use metrale_telemetry::kernel::{
     EventOps, NotBegun, NotEnded, SpanKey, SpanRing, SpanTag, SpanToken, StepId,
 };
-use metrale_telemetry::runtime::{FOLLOWED_STEPS, Fold};
+use metrale_telemetry::runtime::{FOLLOWED_STEPS, Fold, unless_held};
 use metrale_telemetry::snapshot::RowKind;
 use metrale_telemetry::{Level, Step, Telemetry};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex};
 
 /// Any key of a ring names that ring.
 pub(super) const LANE: SpanKey = SpanKey::Lane(0);
@@ -40,6 +41,7 @@ pub(super) struct Shared {
     pub(super) lanes: SpanRing<CudaEvents>,
     pub(super) kernels: SpanRing<CudaEvents>,
     pub(super) names: Names,
+    pub(super) handing: Option<Handing>,
     pub(super) twins: Option<Arc<Twins>>,
     pub(super) label: String,
     pub(super) gpu: Gpu,
@@ -83,7 +85,15 @@ impl Shared {
         landed
     }
 
-    /// Whether no span is in flight, no twin's launch unread and no step that ended waits to be folded.
+    /// As [`harvest`](Self::harvest), and hands on the records that there are then.
+    pub(super) fn harvest_and_hand_on(&self) -> usize {
+        let landed = self.harvest();
+        self.hand_on();
+        landed
+    }
+
+    /// Whether no span is in flight, no launch of a twin unread, and no step that
+    /// ended waits to be folded.
     pub(super) fn is_idle(&self) -> bool {
         let (table, newest) = (&self.anchors.table, self.telemetry.newest_track());
         let mut entries = (0..FOLLOWED_STEPS).filter(|entry| table.used() >> entry & 1 == 1);
@@ -100,7 +110,7 @@ impl Shared {
 
     fn pass(&self) -> usize {
         // Another harvest of this recorder is on its way.
-        let Some(mut fold) = try_lock(&self.fold) else {
+        let Some(mut fold) = unless_held(self.fold.try_lock()) else {
             return 0;
         };
         let mut folding = fold.harvest(&self.anchors.table, self.telemetry.instruments());
@@ -117,7 +127,7 @@ impl Shared {
 
     /// Folds the steps that still wait, as incomplete: the recorder is over.
     pub(super) fn give_up_steps(&self) {
-        if let Some(mut fold) = try_lock(&self.fold) {
+        if let Some(mut fold) = unless_held(self.fold.try_lock()) {
             let folding = fold.harvest(&self.anchors.table, self.telemetry.instruments());
             folding.give_up();
         }
@@ -358,14 +368,5 @@ impl Shared {
             SpanKey::Lane(_) => &self.lanes,
             SpanKey::Kernel(_) => &self.kernels,
         }
-    }
-}
-
-/// A lock whose holder left its data usable at each step, if nobody has it.
-fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    match mutex.try_lock() {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The program, run on the simulated driver.
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
@@ -39,6 +40,18 @@ pub(crate) fn replay_events(events: &[String], arguments: &[&str]) -> (Value, St
     replay(&[arguments, &trace].concat())
 }
 
+/// Starts a replay that serves: its port, and what else it says.
+pub(crate) fn serving(mut command: Command) -> (Child, u16, BufReader<ChildStdout>) {
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("started");
+    let mut out = BufReader::new(child.stdout.take().expect("piped"));
+    let mut lines = out.by_ref().lines().map_while(Result::ok);
+    let port = lines.find_map(|line| {
+        let at = line.strip_prefix("serving   http://127.0.0.1:")?;
+        at.split('/').next()?.parse().ok()
+    });
+    (child, port.expect("it says where it serves"), out)
+}
+
 /// The page's rows of kernels, each by its words.
 pub(crate) fn rows(page: &str) -> Vec<Vec<&str>> {
     let table = page.split("\n\n").nth(2).expect("a table of kernels");
@@ -48,7 +61,7 @@ pub(crate) fn rows(page: &str) -> Vec<Vec<&str>> {
 
 /// What the page says under a label, in one line; nothing where it says nothing.
 pub(crate) fn fact(page: &str, label: &str) -> String {
-    let facts = page.split("\n\n").nth(3).expect("facts");
+    let facts = page.rsplit("\n\n").next().expect("facts");
     let mut lines = facts.lines().skip_while(|line| !line.starts_with(label));
     let first = lines.next().unwrap_or(label);
     let rest = lines.take_while(|line| line.starts_with(' '));

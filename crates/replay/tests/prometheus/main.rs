@@ -18,7 +18,7 @@ mod server;
 
 use load::Replay;
 use metrale_telemetry::Snapshot;
-use server::Server;
+use server::Prometheus;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -43,8 +43,8 @@ fn real_servers_hold_what_was_measured() {
     common::needs_simulator();
     let mut replays = [Replay::start(0), Replay::start(0)];
     let ports = replays.each_ref().map(|replay| replay.port);
-    let classic = Server::start(&ports, &[]);
-    let native = Server::start(&ports, &["--enable-feature=native-histograms"]);
+    let classic = Prometheus::start(&ports, &[]);
+    let native = Prometheus::start(&ports, &["--enable-feature=native-histograms"]);
     let exact = replays.each_ref().map(Replay::rest);
     let mut both = exact[0].clone();
     both.merge(&exact[1]).expect("one version");
@@ -59,6 +59,7 @@ fn real_servers_hold_what_was_measured() {
     series::no_counter_fell(&classic, &[0, 0], &ports);
     dashboard::every_query_has_an_answer(&classic);
     dashboard::every_query_has_an_answer(&native);
+    dashboard::every_documented_query_has_an_answer(&classic);
     let page = http::get(replays[0].port, "/metrics", "text/plain");
     promtool_has_no_complaint(&page);
 

@@ -9,8 +9,8 @@ mod strict;
 use super::families::{FAMILIES, PAGE_FAMILY};
 use super::{MetraleCollector, text};
 use crate::Telemetry;
-use crate::kernel::{Incomplete, LaneFigures, RowFigures, SpanKey, StepLosses};
-use crate::snapshot::{OldestSpanSnapshot, RecorderSnapshot, RowKind, Snapshot};
+use crate::kernel::{Incomplete, LaneFigures, RowFigures, ShapeTimes, SpanKey, StepLosses};
+use crate::snapshot::{OldestSpanSnapshot, RecorderHealth, RecorderSnapshot, RowKind, Snapshot};
 use prometheus_client::encoding::text as openmetrics;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
@@ -72,6 +72,12 @@ fn full() -> Snapshot {
     };
     for age_ns in [Some(31_000_000_000), Some(4), None] {
         snapshot.recorders.push(RecorderSnapshot {
+            health: RecorderHealth {
+                records_missed: 1,
+                slow_callbacks: 2,
+                callback_panics: 3,
+                ..RecorderHealth::default()
+            },
             oldest: vec![
                 oldest("kernels", false, age_ns),
                 oldest("lanes", true, Some(500_000_000)),
@@ -95,6 +101,20 @@ fn full() -> Snapshot {
         steps: 2,
         ns: 3_000_000_000,
     };
+    for (mixed, most_tokens, ns) in [
+        (false, 128, 3_000_000_000),
+        (true, 65_536, 500_000_000),
+        // Of nobody's buckets.
+        (false, 100, 1),
+    ] {
+        snapshot.lanes[1].shapes.push(ShapeTimes {
+            mixed,
+            most_tokens,
+            steps: 4,
+            ns,
+            tokens: 400,
+        });
+    }
     snapshot.device = Some(figures.plus(figures));
     snapshot.losses = StepLosses {
         incomplete_steps: 11,
@@ -191,68 +211,31 @@ fn every_family_is_on_the_page_with_help_and_type_and_nothing_else_is() {
 #[test]
 fn figures_are_those_of_the_snapshot_in_base_units() {
     let samples = samples(&text(&MetraleCollector::from_fn(|| [full()])));
-    let gpu = "gpu=\"unknown\"";
     for (series, value) in [
+        ("gpu_lane_seconds_sum{GPU,lane=prefill}", 5e-6),
+        ("gpu_lane_seconds_count{GPU,lane=prefill}", 1.0),
         (
-            format!("metrale_gpu_lane_seconds_sum{{{gpu},lane=\"prefill\"}}"),
-            5e-6,
-        ),
-        (
-            format!("metrale_gpu_lane_seconds_count{{{gpu},lane=\"prefill\"}}"),
-            1.0,
-        ),
-        (
-            format!(
-                "metrale_gpu_lane_seconds_bucket{{{gpu},lane=\"prefill\",le=\"3.814697265625e-06\"}}"
-            ),
+            "gpu_lane_seconds_bucket{GPU,lane=prefill,le=3.814697265625e-06}",
             0.0,
         ),
         (
-            format!(
-                "metrale_gpu_lane_seconds_bucket{{{gpu},lane=\"prefill\",le=\"7.62939453125e-06\"}}"
-            ),
+            "gpu_lane_seconds_bucket{GPU,lane=prefill,le=7.62939453125e-06}",
             1.0,
         ),
-        (format!("metrale_gpu_floor_seconds{{{gpu}}}"), 1.5e-6),
-        (
-            format!("metrale_start_time_seconds{{{gpu}}}"),
-            1_700_000_000.5,
-        ),
-        (
-            format!("metrale_own_cost_seconds{{{gpu},operation=\"end\"}}"),
-            2e-9,
-        ),
-        (format!("metrale_sampling_every{{{gpu}}}"), 64.0),
-        (
-            format!("metrale_sampling_info{{{gpu},level=\"kernel\",mode=\"hashed\"}}"),
-            1.0,
-        ),
+        ("gpu_floor_seconds{GPU}", 1.5e-6),
+        ("start_time_seconds{GPU}", 1_700_000_000.5),
+        ("own_cost_seconds{GPU,operation=end}", 2e-9),
+        ("sampling_every{GPU}", 64.0),
+        ("sampling_info{GPU,level=kernel,mode=hashed}", 1.0),
         // Two kernels of one series: estimates and errors add up.
         (
-            format!(
-                "metrale_gpu_kernel_estimated_seconds{{{gpu},kernel=\"gemm\",kind=\"kernel\",lane=\"decode\"}}"
-            ),
+            "gpu_kernel_estimated_seconds{GPU,kernel=gemm,kind=kernel,lane=decode}",
             4.0,
         ),
         (
-            format!(
-                "metrale_gpu_kernel_share_error_ratio{{{gpu},kernel=\"gemm\",kind=\"kernel\",lane=\"decode\"}}"
-            ),
+            "gpu_kernel_share_error_ratio{GPU,kernel=gemm,kind=kernel,lane=decode}",
             0.02,
         ),
-    ] {
-        assert_eq!(
-            samples.get(&series),
-            Some(&value),
-            "{series} in {samples:#?}"
-        );
-    }
-}
-
-#[test]
-fn timelines_and_losses_are_on_the_page_by_lane_cause_and_reason() {
-    let samples = samples(&text(&MetraleCollector::from_fn(|| [full()])));
-    for (series, value) in [
         ("gpu_lane_armed_seconds_total{GPU,lane=prefill}", 1.0),
         ("gpu_lane_armed_seconds_total{GPU,lane=decode}", 0.0),
         ("gpu_lane_busy_seconds_total{GPU,lane=prefill}", 0.4),
@@ -273,6 +256,27 @@ fn timelines_and_losses_are_on_the_page_by_lane_cause_and_reason() {
         ("gpu_lane_waits_total{GPU,lane=prefill}", 7.0),
         ("gpu_lane_incomplete_seconds_total{GPU,lane=prefill}", 3.0),
         ("gpu_steps_armed_seconds_total{GPU}", 2.0),
+        ("gpu_lane_tokens_total{GPU,lane=prefill}", 1_200.0),
+        ("gpu_lane_tokens_total{GPU,lane=decode}", 0.0),
+        (
+            "gpu_lane_shape_seconds_total{GPU,lane=prefill,mixed=false,most_tokens=128}",
+            3.0,
+        ),
+        (
+            "gpu_lane_shape_seconds_total{GPU,lane=prefill,mixed=true,most_tokens=65536}",
+            0.5,
+        ),
+        (
+            "gpu_lane_shape_steps_total{GPU,lane=prefill,mixed=true,most_tokens=65536}",
+            4.0,
+        ),
+        (
+            "gpu_lane_shape_tokens_total{GPU,lane=prefill,mixed=false,most_tokens=128}",
+            400.0,
+        ),
+        ("step_callback_problems_total{GPU,problem=missed}", 3.0),
+        ("step_callback_problems_total{GPU,problem=slow}", 6.0),
+        ("step_callback_problems_total{GPU,problem=panicked}", 9.0),
         ("gpu_steps_busy_seconds_total{GPU}", 0.8),
         // Two kernels of one series.
         (
@@ -309,6 +313,10 @@ fn timelines_and_losses_are_on_the_page_by_lane_cause_and_reason() {
         let series = format!("metrale_{name}{{{}}}", labels.collect::<Vec<_>>().join(","));
         assert_eq!(samples.get(&series), Some(&value), "{series}");
     }
+    let shapes = samples
+        .keys()
+        .filter(|series| series.contains("lane_shape_seconds"));
+    assert_eq!(shapes.count(), 2, "a bucket of nobody's has no series");
 }
 
 #[test]

@@ -269,3 +269,46 @@ fn room(marks: usize) -> usize {
 fn fits(shape: &GraphShape, marks: usize, segment: &Segment) -> bool {
     marks_all(shape, marks) || segment.places.len() < room(marks)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Builder, Planner};
+    use crate::graph::{GraphEdge, GraphShape, NodeRow};
+
+    /// Chains, and forks of three or of thirty with their joins, at random.
+    fn planner(chance: &mut fastrand::Rng) -> Planner {
+        let (mut edges, mut end) = (Vec::new(), 0);
+        let mut edge = |from, to| {
+            edges.push(GraphEdge {
+                from,
+                to,
+                programmatic: false,
+            });
+        };
+        for _ in 0..chance.u32(1..40) {
+            let wide = [1, 1, 3, 30][chance.usize(0..4)];
+            for node in end + 1..=end + wide {
+                edge(end, node);
+                edge(node, end + wide + 1);
+            }
+            end += wide + 1;
+        }
+        let rows = (0..=end).map(|_| NodeRow::Kernel(chance.u64(1..9)));
+        let shape = GraphShape::new(rows.collect(), &edges).unwrap();
+        Planner::new(shape, chance.usize(5..40), chance.u64(..)).unwrap()
+    }
+
+    /// Too few are room for a window that stays empty, too many no plan.
+    #[test]
+    fn marks_are_counted_as_they_are_placed() {
+        let mut chance = fastrand::Rng::with_seed(1);
+        for _ in 0..500 {
+            let mut planner = planner(&mut chance);
+            for number in 0..5 {
+                let (measures, marks) = planner.choose();
+                let plan = Builder::build(&planner.shape, &planner.rows, number, &measures, None);
+                assert_eq!(plan.marks().len(), marks);
+            }
+        }
+    }
+}

@@ -67,6 +67,9 @@ pub struct KernelInstruments {
 /// A lane that the application named.
 struct OwnLane {
     name: Box<str>,
+    /// The name of its ranges.
+    #[cfg(feature = "nvtx")]
+    range: std::ffi::CString,
     gpu: NanosHistogram,
     gap: NanosHistogram,
 }
@@ -122,6 +125,8 @@ impl KernelInstruments {
     pub(crate) fn name_lanes(&self, names: &LaneNames<'_>) -> bool {
         let own = names.iter().map(|name| OwnLane {
             name: name.into(),
+            #[cfg(feature = "nvtx")]
+            range: super::lane_ranges::range_name(name),
             gpu: NanosHistogram::new(),
             gap: NanosHistogram::new(),
         });
@@ -145,6 +150,12 @@ impl KernelInstruments {
     pub fn lane_name(&self, lane: usize) -> Option<&str> {
         let own = || self.own_lane(lane).map(|own| &*own.name);
         LANES.get(lane).copied().or_else(own)
+    }
+
+    /// The name of the ranges of a lane that the application named.
+    #[cfg(feature = "nvtx")]
+    pub(crate) fn own_lane_range(&self, lane: usize) -> Option<&std::ffi::CStr> {
+        self.own_lane(lane).map(|own| own.range.as_c_str())
     }
 
     /// GPU time of a lane's spans, whichever lane it is.
@@ -385,28 +396,8 @@ impl fmt::Debug for KernelInstruments {
 
 #[cfg(all(test, not(metrale_loom)))]
 mod tests {
-    use super::{KernelInstruments, KernelTime};
+    use super::KernelInstruments;
     use crate::kernel::{KERNEL_TABLE_SLOTS, SpanKey};
-
-    static INSTRUMENTS: KernelInstruments = KernelInstruments::new();
-
-    #[test]
-    fn counts_by_lane_and_kernel() {
-        INSTRUMENTS.record(SpanKey::Lane(1), 500);
-        INSTRUMENTS.record(SpanKey::Lane(3), 500);
-        INSTRUMENTS.record(SpanKey::Lane(usize::MAX), 500);
-        INSTRUMENTS.record(SpanKey::Kernel(u64::MAX - 1), 70);
-        assert_eq!(
-            INSTRUMENTS.lane.each_ref().map(|lane| lane.count()),
-            [0, 1, 0]
-        );
-        let row = KernelTime {
-            func: u64::MAX - 1,
-            total_ns: 70,
-            samples: 1,
-        };
-        assert_eq!(INSTRUMENTS.kernels(), [row]);
-    }
 
     #[test]
     fn the_513th_kernel_and_handle_0_are_counted() {

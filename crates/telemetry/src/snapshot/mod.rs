@@ -326,6 +326,13 @@ pub struct RecorderHealth {
     pub invalid_times: u64,
     /// Names that found no room, or were too long.
     pub names_lost: u64,
+    /// Records of steps that were overwritten before the application's callback
+    /// got them.
+    pub records_missed: u64,
+    /// Calls of that callback that took over a millisecond.
+    pub slow_callbacks: u64,
+    /// Calls of it that panicked.
+    pub callback_panics: u64,
 }
 
 impl Snapshot {
@@ -336,7 +343,10 @@ impl Snapshot {
             let ledgers = self.recorders.iter().map(of);
             ledgers.fold(Ledger::default(), Ledger::plus)
         };
-        (sum(|it| it.lane_ledger), sum(|it| it.kernel_ledger))
+        (
+            sum(|recorder| recorder.lane_ledger),
+            sum(|recorder| recorder.kernel_ledger),
+        )
     }
 }
 

@@ -10,7 +10,6 @@ mod graph;
 mod instruments;
 mod losses;
 mod merge;
-mod order;
 mod plain;
 mod ring;
 #[path = "../served/mod.rs"]
