@@ -183,6 +183,7 @@ symbols! {
     module::cuModuleGetFunctionCount 12040;
     module::cuModuleEnumerateFunctions 12040;
     module::cuFuncGetName 12030;
+    module::cuKernelGetName 12030;
     module::cuFuncGetModule 11000;
     launch::cuLaunchKernel 4000;
     launch::cuLaunchKernel_ptsz 7000;

@@ -77,6 +77,12 @@ impl StreamRef<'_> {
         }
     }
 
+    /// As the driver takes it.
+    #[inline]
+    pub(super) const fn handle(self) -> u64 {
+        self.handle
+    }
+
     /// Whether this is a default stream that is known to be of `context`.
     #[inline]
     pub(super) const fn is_default_of(self, context: u64) -> bool {

@@ -274,6 +274,8 @@ impl Recorder {
         };
         if !is_alone
             || shared.watch.is_quarantined()
+            // One that flies records its marks, and may be waited for.
+            || shared.twins.as_ref().is_some_and(|twins| !twins.may_destroy())
             || push(&shared.driver, shared.context).is_err()
         {
             return;
@@ -282,6 +284,13 @@ impl Recorder {
         if shared.context_id.is_some() && id == Ok(shared.context_id) {
             // SAFETY: as for the pools, below.
             let go_on = unsafe { shared.anchors.destroy() };
+            // SAFETY: the same; no twin is launched once the watch is closed, and
+            // none is in flight.
+            let go_on = go_on
+                && shared
+                    .twins
+                    .as_ref()
+                    .is_none_or(|twins| unsafe { twins.destroy(&shared.driver) });
             let _ = go_on
                 && [&shared.lanes, &shared.kernels].into_iter().all(|ring| {
                     // SAFETY: the context was just made current; guards borrow the

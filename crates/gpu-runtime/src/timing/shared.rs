@@ -11,6 +11,7 @@ use super::labels::kernel_label;
 use super::making::push;
 use super::names::Names;
 use super::on_step::Handing;
+use super::twin::Twins;
 use super::verdict::{Verdict, verdict};
 use metrale_gpu_sys::cuda::Driver;
 use metrale_telemetry::kernel::{
@@ -41,6 +42,7 @@ pub(super) struct Shared {
     pub(super) kernels: SpanRing<CudaEvents>,
     pub(super) names: Names,
     pub(super) handing: Option<Handing>,
+    pub(super) twins: Option<Arc<Twins>>,
     pub(super) label: String,
     pub(super) gpu: Gpu,
     /// Keeps the context of a cudarc recorder alive.
@@ -90,7 +92,8 @@ impl Shared {
         landed
     }
 
-    /// Whether no span is in flight and no step that ended waits to be folded.
+    /// Whether no span is in flight, no launch of a twin unread, and no step that
+    /// ended waits to be folded.
     pub(super) fn is_idle(&self) -> bool {
         let (table, newest) = (&self.anchors.table, self.telemetry.newest_track());
         let mut entries = (0..FOLLOWED_STEPS).filter(|entry| table.used() >> entry & 1 == 1);
@@ -100,7 +103,9 @@ impl Shared {
                 standing.is_some_and(|standing| standing.closed)
             })
         };
-        self.lanes.is_idle() && self.kernels.is_idle() && (table.is_idle() || !waits())
+        let is_read = self.twins.as_ref().is_none_or(|twins| twins.is_at_rest());
+        let is_landed = self.lanes.is_idle() && self.kernels.is_idle() && is_read;
+        is_landed && (table.is_idle() || !waits())
     }
 
     fn pass(&self) -> usize {
@@ -111,6 +116,9 @@ impl Shared {
         let mut folding = fold.harvest(&self.anchors.table, self.telemetry.instruments());
         let lanes = folding.pass(&self.lanes);
         let kernels = folding.pass(&self.kernels);
+        if let Some(twins) = &self.twins {
+            twins.read(self.kernels.ops());
+        }
         let floor = self.telemetry.floor();
         folding.finish(self.telemetry.newest_track(), floor.pair_ns);
         self.watch.pace.pass_over();
@@ -316,7 +324,11 @@ impl Shared {
         let ring = self.ring(key);
         let _entry = Entry::of(stream, ring.ops());
         let stream = stream.number_in(self.context);
-        if let Err(NotEnded::Failed(lost)) = ring.end_span(token, stream) {
+        let ended = ring.end_span(token, stream);
+        if ended.is_err() {
+            ring.ops().replay_lost(token.slot());
+        }
+        if let Err(NotEnded::Failed(lost)) = ended {
             self.telemetry.instruments().count_failed(lost.key);
             self.leave_lane(lost.key, lost.tag.step, true);
             self.lose(lost.tag.step);
