@@ -32,6 +32,9 @@ pub(crate) enum Error {
     /// The feature `nvtx` cannot be built, and must be.
     #[error("no libclang, which feature nvtx needs; on Debian: apt-get install libclang-dev")]
     NoLibclang,
+    /// The Python package cannot be tested, and must be.
+    #[error("no python3 with venv; on Debian: apt-get install python3-venv")]
+    NoPython,
     /// The recorded traces are asked for and are not there.
     #[error(
         "no recorded traces at {0}; put the folder there, point METRALE_TRACES at it, or set \

@@ -48,6 +48,11 @@ xflags::xflags! {
             /// Write docs/api anew instead.
             optional --write
         }
+        /// Build the Python package and run its tests on the simulated driver.
+        cmd python {
+            /// Arguments of pytest, after `--`.
+            repeated args: OsString
+        }
         /// Build the README's example as a crate outside the workspace, for each
         /// CUDA version that is promised.
         cmd outside {}

@@ -12,6 +12,7 @@ const ORDER: &[&str] = &[
     "metrale-gpu-sys",
     "metrale-telemetry",
     "metrale-gpu-runtime",
+    "metrale-python",
     "metrale-gpu-sim",
     "metrale-replay",
     "metrale-loom-tests",
