@@ -136,6 +136,12 @@ impl Lane {
         Span::graph(name, stream, self.open.clone())
     }
 
+    /// A region of this lane, whatever thread or task begins it.
+    #[pyo3(signature = (name, stream=None))]
+    fn region(&self, name: Bound<'_, PyString>, stream: Option<Bound<'_, PyAny>>) -> Span {
+        Span::region(name, stream, self.open.clone())
+    }
+
     /// Whether all launches of the lane are timed; false where it is not open.
     #[getter]
     fn is_armed(&self) -> bool {

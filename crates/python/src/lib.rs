@@ -40,7 +40,7 @@ mod _metrale {
     #[pymodule_export]
     use crate::report::{merge, prometheus_text, snapshot};
     #[pymodule_export]
-    use crate::span::{Span, graph, launch};
+    use crate::span::{Span, graph, launch, region};
     #[pymodule_export]
     use crate::step::{Step, step};
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is timed within a lane: launches of functions and replays of graphs.
+//! What is timed within a lane: launches of functions, replays of graphs, regions.
 
 use crate::lane::OpenLane;
 use crate::stream::{handle, stream_handle};
@@ -21,16 +21,15 @@ pub(crate) fn decorate<'py>(
     module.call_method1(intern!(py, "decorate"), (span, function))
 }
 
-/// What is launched.
+/// What is timed: a function by its handle, the others by their names.
 enum Work {
-    /// By its handle.
     Function(u64),
-    /// By its name.
     Graph(Py<PyString>),
+    Region(Py<PyString>),
 }
 
-/// Work within a lane. Use it in a `with` statement around the launch and nothing
-/// else. A launch that raises is not timed.
+/// Work within a lane. Use it in a `with` statement, a launch's around that call and
+/// nothing else. Work that raises is not timed.
 #[pyclass(module = "metrale", freelist = 8)]
 pub(crate) struct Span {
     work: Work,
@@ -60,11 +59,20 @@ pub(crate) fn launch(
 }
 
 /// A replay of a graph in the lane that this thread is in, to be used in a `with`
-/// statement. The name is the graph's row; keep the object to spare the look-up.
+/// statement. The name is the graph's row: one made anew keeps it.
 #[pyfunction]
 #[pyo3(signature = (name, stream=None))]
 pub(crate) fn graph(name: Bound<'_, PyString>, stream: Option<Bound<'_, PyAny>>) -> Span {
     Span::graph(name, stream, None)
+}
+
+/// GPU work without a function of its own (a library's, a collective, sampling) in the
+/// lane that this thread is in, to be used in a `with` statement. It may have launches
+/// and other regions within it.
+#[pyfunction]
+#[pyo3(signature = (name, stream=None))]
+pub(crate) fn region(name: Bound<'_, PyString>, stream: Option<Bound<'_, PyAny>>) -> Span {
+    Span::region(name, stream, None)
 }
 
 impl Span {
@@ -92,6 +100,14 @@ impl Span {
     ) -> Self {
         Self::new(Work::Graph(name.unbind()), stream, lane)
     }
+
+    pub(crate) fn region(
+        name: Bound<'_, PyString>,
+        stream: Option<Bound<'_, PyAny>>,
+        lane: Option<Arc<OpenLane>>,
+    ) -> Self {
+        Self::new(Work::Region(name.unbind()), stream, lane)
+    }
 }
 
 #[pymethods]
@@ -115,18 +131,26 @@ impl Span {
             Some(handle) => unsafe { StreamRef::from_raw(handle) },
             None => lane.stream,
         };
-        let (step, recorder) = (&lane.step, &lane.step.installed.recorder);
-        let kernel = match &slf.work {
-            // SAFETY: promised by the caller, as the page of `launch` asks for.
-            Work::Function(function) => unsafe { KernelRef::from_raw(*function) },
-            Work::Graph(name) => recorder.graph(name.bind(py).to_str()?).into(),
+        let (step, recorder) = (lane.step.owned.step(), &lane.step.installed.recorder);
+        let launch = |kernel: KernelRef<'_>| {
+            let begin = || recorder.begin_launch(step, lane.lane, kernel, stream);
+            // One that is not timed calls no driver.
+            if step.is_armed() {
+                py.detach(begin)
+            } else {
+                begin()
+            }
         };
-        let begin = || recorder.begin_launch(step.owned.step(), lane.lane, kernel, stream);
-        // One that is not timed calls no driver.
-        let token = if step.owned.is_armed() {
-            py.detach(begin)
-        } else {
-            begin()
+        let token = match &slf.work {
+            // SAFETY: promised by the caller, as the page of `launch` asks for.
+            Work::Function(function) => launch(unsafe { KernelRef::from_raw(*function) }),
+            Work::Graph(name) => launch(recorder.graph(name.bind(py).to_str()?).into()),
+            // Nothing is counted of one that is not timed.
+            Work::Region(_) if !step.is_armed() => None,
+            Work::Region(name) => {
+                let region = recorder.region(name.bind(py).to_str()?);
+                py.detach(|| recorder.begin_region(step, lane.lane, region, stream))
+            }
         };
         slf.open = token.map(|token| Open {
             lane,
@@ -175,6 +199,7 @@ impl Span {
             work: match &self.work {
                 Work::Function(function) => Work::Function(*function),
                 Work::Graph(name) => Work::Graph(name.clone_ref(py)),
+                Work::Region(name) => Work::Region(name.clone_ref(py)),
             },
             stream: self.stream.as_ref().map(|stream| stream.clone_ref(py)),
             lane: self.lane.clone(),

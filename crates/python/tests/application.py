@@ -32,11 +32,24 @@ class Simulator:
         self._library = ctypes.CDLL("libcuda.so.1")
         self.version = self._library.sim_version()
 
+        for name in ("sim_call_count", "sim_hung_calls"):
+            getattr(self._library, name).restype = ctypes.c_uint64
+
     def calls(self, name):
         """How often a driver function was called."""
-        count = self._library.sim_call_count
-        count.restype = ctypes.c_uint64
-        return count(name.encode())
+        return self._library.sim_call_count(name.encode())
+
+    def hang(self, name):
+        """From now on calls of a driver function do not return."""
+        assert self._library.sim_hang(name.encode()) == 0
+
+    def hung(self, name):
+        """How many calls of it do not."""
+        return self._library.sim_hung_calls(name.encode())
+
+    def release(self, name):
+        """Lets them go on."""
+        assert self._library.sim_release(name.encode()) == 0
 
 
 class Application:

@@ -17,5 +17,13 @@ def rows(snapshot):
 
 def count_and_sum(histogram):
     buckets = histogram["buckets"]
-    print(histogram)
     return sum(bucket["count"] for bucket in buckets), sum(bucket["sum_ns"] for bucket in buckets)
+
+
+def ledger(snapshot, ring):
+    """What became of the spans of "lane" or "kernel", of all recorders."""
+    total = {}
+    for recorder in snapshot["recorders"]:
+        for key, value in recorder[f"{ring}_ledger"].items():
+            total[key] = total.get(key, 0) + value
+    return total

@@ -9,7 +9,7 @@
 
     metrale.snapshot()
 
-Steps, lanes, launches and graphs are context managers, and decorators of functions.
+Steps, lanes, launches, graphs and regions are context managers, and decorators of functions.
 Where there is no GPU, `install` warns once and nothing is measured.
 """
 
@@ -32,6 +32,7 @@ from metrale._metrale import (
     merge,
     name,
     prometheus_text,
+    region,
     set_level,
     snapshot,
     step,
@@ -55,6 +56,7 @@ __all__ = [
     "merge",
     "name",
     "prometheus_text",
+    "region",
     "set_level",
     "snapshot",
     "start_http_server",
