@@ -2,6 +2,9 @@
 //! Streams, functions and graphs, as cudarc's objects or as raw handles.
 
 use super::entry::{PER_THREAD, number_of};
+use super::error::InstallError;
+use super::making::current_context;
+use metrale_gpu_sys::cuda::Driver;
 use std::marker::PhantomData;
 
 /// A context, by its handle. It names the context; whoever makes something of it
@@ -19,6 +22,16 @@ impl ContextRef {
     #[must_use]
     pub const fn from_raw(handle: u64) -> Self {
         Self(handle)
+    }
+
+    /// The context that is current on this thread.
+    ///
+    /// # Errors
+    /// [`InstallError::Context`], where there is none.
+    pub fn current(driver: &Driver) -> Result<Self, InstallError> {
+        current_context(driver)
+            .map(Self)
+            .map_err(|status| InstallError::Context { status })
     }
 
     pub(super) const fn handle(self) -> u64 {
@@ -236,6 +249,12 @@ impl GraphRef {
     #[must_use]
     pub const fn row(self) -> u64 {
         self.0
+    }
+
+    /// The graph of the row that [`row`](Self::row) gave.
+    #[must_use]
+    pub const fn from_row(row: u64) -> Self {
+        Self(row)
     }
 }
 
