@@ -324,7 +324,7 @@ metrale_status metrale_recorder_close(metrale_recorder *recorder);
 metrale_status metrale_recorder_harvest(const metrale_recorder *recorder, uint64_t *landed);
 
 /// Reads every span that was ended, for at most `within_ns`: synchronise first, then it
-/// returns as soon as all are read. `left` (NULL: nobody asks) takes how many are not.
+/// returns as soon as all are read, later where the driver is slow. `left` (NULL: nobody asks) takes how many are not.
 ///
 /// # Safety
 /// Any thread, at any time.

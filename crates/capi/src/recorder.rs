@@ -229,7 +229,7 @@ pub unsafe extern "C" fn metrale_recorder_harvest(
 }
 
 /// Reads every span that was ended, for at most `within_ns`: synchronise first, then it
-/// returns as soon as all are read. `left` (NULL: nobody asks) takes how many are not.
+/// returns as soon as all are read, later where the driver is slow. `left` (NULL: nobody asks) takes how many are not.
 ///
 /// # Safety
 /// Any thread, at any time.
