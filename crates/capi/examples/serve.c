@@ -47,9 +47,9 @@ int main(void) {
     uint64_t duration_ns = 5000;
     void *arguments[] = {&duration_ns};
     if (cuLaunchKernel(attention, 8, 1, 1, 128, 1, 1, 0, stream, arguments, NULL) == CUDA_SUCCESS)
-      metrale_launch_end(recorder, span, stream);
+      metrale_span_end(recorder, span, stream);
     else
-      metrale_launch_cancel(recorder, span);
+      metrale_span_cancel(recorder, span);
     metrale_lane_end(recorder, &decode, stream);
     metrale_step_end(recorder, &step);
   }

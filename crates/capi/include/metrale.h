@@ -366,6 +366,26 @@ metrale_status metrale_recorder_graph(const metrale_recorder *recorder,
                                       const char *name,
                                       uint64_t *graph);
 
+/// The number of the region of that name, for `metrale_region_begin`: work without a
+/// function of the application's, as library calls, collectives and sampling. As
+/// `metrale_recorder_graph`: call it once.
+///
+/// # Safety
+/// Any thread, at any time. `name` is a C string, which is copied; `region` takes the
+/// answer.
+metrale_status metrale_recorder_region(const metrale_recorder *recorder,
+                                       const char *name,
+                                       uint64_t *region);
+
+/// As `metrale_recorder_region`, of copies and sets of memory.
+///
+/// # Safety
+/// Any thread, at any time. `name` is a C string, which is copied; `region` takes the
+/// answer.
+metrale_status metrale_recorder_copy(const metrale_recorder *recorder,
+                                     const char *name,
+                                     uint64_t *region);
+
 /// Begins a serving step. Nothing is measured at `METRALE_LEVEL_OFF`, or with a recorder
 /// that is NULL.
 ///
@@ -441,7 +461,7 @@ metrale_status metrale_launch_begin(const metrale_recorder *recorder,
                                     uint64_t *token);
 
 /// As `metrale_launch_begin`, of a graph that is launched whole; `graph` is a number of
-/// `metrale_recorder_graph`. `metrale_launch_end` and `_cancel` take its token.
+/// `metrale_recorder_graph`.
 ///
 /// # Safety
 /// Any thread. `recorder` is the lane's, `lane` one that `metrale_lane_begin` filled, the
@@ -452,20 +472,33 @@ metrale_status metrale_graph_begin(const metrale_recorder *recorder,
                                    void *stream,
                                    uint64_t *token);
 
-/// Ends a launch on its stream, right after it was made. A token of 0 does nothing; one
+/// As `metrale_launch_begin`, of a region; `region` is a number of `metrale_recorder_region`
+/// or `_copy`. It is no launch in any count, and may have launches and regions within it.
+///
+/// # Safety
+/// Any thread. `recorder` is the lane's, `lane` one that `metrale_lane_begin` filled, the
+/// stream exists and is of the recorder's context; `token` takes the answer.
+metrale_status metrale_region_begin(const metrale_recorder *recorder,
+                                    const metrale_lane *lane,
+                                    uint64_t region,
+                                    void *stream,
+                                    uint64_t *token);
+
+/// Ends a launch, graph or region on its stream, right after its work was put there. A token of 0 does nothing; one
 /// that was ended before is counted, and does nothing.
 ///
 /// # Safety
 /// Any thread. `recorder` is the one that gave the token, and the stream exists.
-metrale_status metrale_launch_end(const metrale_recorder *recorder,
-                                  uint64_t token,
-                                  void *stream);
+metrale_status metrale_span_end(const metrale_recorder *recorder,
+                                uint64_t token,
+                                void *stream);
 
-/// Gives up a launch that failed: no time of it is kept. A token of 0 does nothing.
+/// Gives up a launch, graph or region that failed: no time of it is kept. A token of 0 does nothing.
 ///
 /// # Safety
 /// Any thread. `recorder` is the one that gave the token.
-metrale_status metrale_launch_cancel(const metrale_recorder *recorder, uint64_t token);
+metrale_status metrale_span_cancel(const metrale_recorder *recorder,
+                                   uint64_t token);
 
 /// The next record for a reader with a place of its own: `METRALE_STATUS_NOTHING`, and
 /// `record` as it was, where there is none yet. The last 1,024 are kept.

@@ -42,16 +42,17 @@ mod records;
 mod pointers;
 
 pub use recorder::{
-    Config, Health, Recorder, metrale_recorder_close, metrale_recorder_create,
-    metrale_recorder_drain, metrale_recorder_forget, metrale_recorder_graph,
-    metrale_recorder_harvest, metrale_recorder_health, metrale_recorder_name,
+    Config, Health, Recorder, metrale_recorder_close, metrale_recorder_copy,
+    metrale_recorder_create, metrale_recorder_drain, metrale_recorder_forget,
+    metrale_recorder_graph, metrale_recorder_harvest, metrale_recorder_health,
+    metrale_recorder_name, metrale_recorder_region,
 };
 pub use records::{Cursor, LaneRecord, MAX_LANES, StepRecord, metrale_telemetry_next_record};
 pub use spans::{
     LANE_ADMIT, LANE_DECODE, LANE_PREFILL, Lane, Step, metrale_graph_begin, metrale_lane_begin,
-    metrale_lane_cancel, metrale_lane_end, metrale_launch_begin, metrale_launch_cancel,
-    metrale_launch_end, metrale_step_begin, metrale_step_end, metrale_step_is_armed,
-    metrale_step_shape,
+    metrale_lane_cancel, metrale_lane_end, metrale_launch_begin, metrale_region_begin,
+    metrale_span_cancel, metrale_span_end, metrale_step_begin, metrale_step_end,
+    metrale_step_is_armed, metrale_step_shape,
 };
 pub use status::{Status, metrale_last_error, metrale_panics};
 pub use telemetry::{

@@ -326,6 +326,28 @@ pub unsafe extern "C" fn metrale_recorder_forget(
     })
 }
 
+/// The number that a name has, once `ask` was asked.
+///
+/// # Safety
+/// As [`metrale_recorder_graph`]'s.
+unsafe fn number(
+    recorder: *const Recorder,
+    name: *const c_char,
+    number: *mut u64,
+    ask: impl FnOnce(&timing::Recorder, &str) -> u64,
+) -> Status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let place = unsafe { Place::new(number, "number") }?;
+        // SAFETY: the same.
+        let recorder = unsafe { self::recorder(recorder) }?;
+        // SAFETY: the same.
+        let name = unsafe { text(name, "name") }?;
+        place.put(recorder.map_or(0, |recorder| ask(recorder, name)));
+        Ok(Status::Ok)
+    })
+}
+
 /// The number of the graph of that name, for `metrale_graph_begin`. The same name gives
 /// the same number. Call it when the graph is made, not when it is launched: it takes a
 /// lock and may allocate.
@@ -339,14 +361,38 @@ pub unsafe extern "C" fn metrale_recorder_graph(
     name: *const c_char,
     graph: *mut u64,
 ) -> Status {
-    call(|| {
-        // SAFETY: promised by the caller.
-        let place = unsafe { Place::new(graph, "graph") }?;
-        // SAFETY: the same.
-        let recorder = unsafe { self::recorder(recorder) }?;
-        // SAFETY: the same.
-        let name = unsafe { text(name, "name") }?;
-        place.put(recorder.map_or(0, |recorder| recorder.graph(name).row()));
-        Ok(Status::Ok)
-    })
+    // SAFETY: promised by the caller.
+    unsafe { number(recorder, name, graph, |of, name| of.graph(name).row()) }
+}
+
+/// The number of the region of that name, for `metrale_region_begin`: work without a
+/// function of the application's, as library calls, collectives and sampling. As
+/// `metrale_recorder_graph`: call it once.
+///
+/// # Safety
+/// Any thread, at any time. `name` is a C string, which is copied; `region` takes the
+/// answer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn metrale_recorder_region(
+    recorder: *const Recorder,
+    name: *const c_char,
+    region: *mut u64,
+) -> Status {
+    // SAFETY: promised by the caller.
+    unsafe { number(recorder, name, region, |of, name| of.region(name).row()) }
+}
+
+/// As `metrale_recorder_region`, of copies and sets of memory.
+///
+/// # Safety
+/// Any thread, at any time. `name` is a C string, which is copied; `region` takes the
+/// answer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn metrale_recorder_copy(
+    recorder: *const Recorder,
+    name: *const c_char,
+    region: *mut u64,
+) -> Status {
+    // SAFETY: promised by the caller.
+    unsafe { number(recorder, name, region, |of, name| of.copy(name).row()) }
 }

@@ -8,7 +8,7 @@ use crate::UNKNOWN;
 use crate::pointers::{Place, get, get_mut};
 use crate::recorder::{Recorder, recorder};
 use crate::status::{Fault, Status, call};
-use metrale_gpu_runtime::timing::{GraphRef, KernelRef, StreamRef};
+use metrale_gpu_runtime::timing::{GraphRef, KernelRef, RegionRef, StreamRef};
 use metrale_telemetry::kernel::{SpanToken, StepShape};
 use metrale_telemetry::{self as core, Level};
 use std::ffi::c_void;
@@ -276,14 +276,20 @@ pub unsafe extern "C" fn metrale_lane_cancel(recorder: *const Recorder, lane: *m
     })
 }
 
-/// What begins of work in a lane. Not generic, so that it is there once.
+/// What may begin in a lane.
+enum Work<'a> {
+    Launch(KernelRef<'a>),
+    Region(RegionRef),
+}
+
+/// Begins it.
 ///
 /// # Safety
 /// As [`metrale_launch_begin`]'s.
 unsafe fn begin(
     recorder: *const Recorder,
     lane: *const Lane,
-    work: KernelRef<'_>,
+    work: Work<'_>,
     stream: *mut c_void,
     token: *mut u64,
 ) -> Result<Status, Fault> {
@@ -298,7 +304,11 @@ unsafe fn begin(
     {
         // SAFETY: the same.
         let stream = unsafe { stream_of(stream) };
-        let begun = recorder.begin_launch(lane.step(), lane.lane as usize, work, stream);
+        let (step, index) = (lane.step(), lane.lane as usize);
+        let begun = match work {
+            Work::Launch(kernel) => recorder.begin_launch(step, index, kernel, stream),
+            Work::Region(region) => recorder.begin_region(step, index, region, stream),
+        };
         place.put(begun.map_or(0, SpanToken::to_bits));
     }
     Ok(Status::Ok)
@@ -324,12 +334,12 @@ pub unsafe extern "C" fn metrale_launch_begin(
         // SAFETY: promised by the caller; nobody is asked for the name of one that has one.
         let function = unsafe { KernelRef::from_raw(function as u64) };
         // SAFETY: the same.
-        unsafe { begin(recorder, lane, function, stream, token) }
+        unsafe { begin(recorder, lane, Work::Launch(function), stream, token) }
     })
 }
 
 /// As `metrale_launch_begin`, of a graph that is launched whole; `graph` is a number of
-/// `metrale_recorder_graph`. `metrale_launch_end` and `_cancel` take its token.
+/// `metrale_recorder_graph`.
 ///
 /// # Safety
 /// Any thread. `recorder` is the lane's, `lane` one that `metrale_lane_begin` filled, the
@@ -343,19 +353,40 @@ pub unsafe extern "C" fn metrale_graph_begin(
     token: *mut u64,
 ) -> Status {
     call(|| {
-        let graph = KernelRef::from(GraphRef::from_row(graph));
+        let graph = Work::Launch(GraphRef::from_row(graph).into());
         // SAFETY: promised by the caller.
         unsafe { begin(recorder, lane, graph, stream, token) }
     })
 }
 
-/// Ends a launch on its stream, right after it was made. A token of 0 does nothing; one
+/// As `metrale_launch_begin`, of a region; `region` is a number of `metrale_recorder_region`
+/// or `_copy`. It is no launch in any count, and may have launches and regions within it.
+///
+/// # Safety
+/// Any thread. `recorder` is the lane's, `lane` one that `metrale_lane_begin` filled, the
+/// stream exists and is of the recorder's context; `token` takes the answer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn metrale_region_begin(
+    recorder: *const Recorder,
+    lane: *const Lane,
+    region: u64,
+    stream: *mut c_void,
+    token: *mut u64,
+) -> Status {
+    call(|| {
+        let region = Work::Region(RegionRef::from_row(region));
+        // SAFETY: promised by the caller.
+        unsafe { begin(recorder, lane, region, stream, token) }
+    })
+}
+
+/// Ends a launch, graph or region on its stream, right after its work was put there. A token of 0 does nothing; one
 /// that was ended before is counted, and does nothing.
 ///
 /// # Safety
 /// Any thread. `recorder` is the one that gave the token, and the stream exists.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn metrale_launch_end(
+pub unsafe extern "C" fn metrale_span_end(
     recorder: *const Recorder,
     token: u64,
     stream: *mut c_void,
@@ -371,12 +402,12 @@ pub unsafe extern "C" fn metrale_launch_end(
     })
 }
 
-/// Gives up a launch that failed: no time of it is kept. A token of 0 does nothing.
+/// Gives up a launch, graph or region that failed: no time of it is kept. A token of 0 does nothing.
 ///
 /// # Safety
 /// Any thread. `recorder` is the one that gave the token.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn metrale_launch_cancel(recorder: *const Recorder, token: u64) -> Status {
+pub unsafe extern "C" fn metrale_span_cancel(recorder: *const Recorder, token: u64) -> Status {
     call(|| {
         // SAFETY: promised by the caller.
         let recorder = unsafe { self::recorder(recorder) }?;

@@ -8,7 +8,7 @@ use std::fs;
 use std::process::Command;
 
 /// The version, and the declarations that it stands for.
-const DECLARED: (u32, u64) = (1, 0xef5d_6b6d_a311_7c4a);
+const DECLARED: (u32, u64) = (1, 0xe8e7_9e50_57f8_3ea6);
 
 fn header() -> String {
     fs::read_to_string(file("include/metrale.h")).expect("the header")
@@ -37,7 +37,7 @@ fn a_version_keeps_what_it_declares() {
     assert_eq!(
         now, DECLARED,
         "what metrale.h declares has changed: where anything that was there is other now, raise \
-         ABI_VERSION; then write both numbers here"
+         ABI_VERSION; then write both numbers here: {now:#x?}"
     );
 }
 

@@ -25,19 +25,19 @@ fn check_sums(output: &str) {
     assert_eq!(lanes.chain(kernels).collect::<BTreeMap<_, _>>(), own);
 
     let host = &snapshot.host;
-    // Two threads with 100 steps of three launches, one that fails, and a graph.
-    assert_eq!((host.launches, host.graph_launches), (800, 200));
+    // Three threads with 100 steps of four launches, of which one fails, and a graph.
+    assert_eq!((host.launches, host.graph_launches), (1_200, 300));
     // The one that is refused an argument is never ended.
-    assert_eq!((snapshot.steps, host.step_wall.count()), (201, 200));
+    assert_eq!((snapshot.steps, host.step_wall.count()), (301, 300));
     let walls = snapshot.lanes.iter().map(|lane| lane.wall.count());
-    assert_eq!(walls.collect::<Vec<_>>(), [0, 200, 200, 200]);
+    assert_eq!(walls.collect::<Vec<_>>(), [0, 300, 300, 300]);
     let [recorder] = &snapshot.recorders[..] else {
         panic!("{:?}", snapshot.recorders);
     };
     assert_eq!(recorder.label, "whole");
     assert_eq!(recorder.kernel_ledger.stale_ends, 1);
-    assert_eq!(recorder.kernel_ledger.cancelled, 200);
-    assert_eq!(recorder.lane_ledger.cancelled, 201);
+    assert_eq!(recorder.kernel_ledger.cancelled, 300);
+    assert_eq!(recorder.lane_ledger.cancelled, 301);
 }
 
 #[test]

@@ -28,7 +28,7 @@
   } while (0)
 #define NULL_REFUSED(call, name) REFUSED(call, METRALE_STATUS_ARGUMENT, name " is NULL")
 
-enum { STEPS = 100, THREADS = 2, DRAFT = 3, LANES = 4 };
+enum { STEPS = 100, THREADS = 3, DRAFT = 3, LANES = 4 };
 
 static const uint64_t PATIENCE_NS = 60000000000;
 
@@ -40,7 +40,7 @@ static CUdevice device;
 static CUcontext context;
 static CUfunction attention, gemm;
 static CUgraphExec exec;
-static uint64_t graph;
+static uint64_t graph, sampling, copy;
 static const metrale_telemetry *telemetry;
 static metrale_recorder *recorder;
 
@@ -55,7 +55,7 @@ static CUresult launch(CUfunction function, CUstream stream, uint64_t duration_n
 
 // What a thread's work took, by its own account.
 typedef struct {
-  uint64_t lanes[LANES], spans[LANES], attention_ns, gemm_ns, graph_ns;
+  uint64_t lanes[LANES], spans[LANES], attention_ns, gemm_ns, graph_ns, sampling_ns, copy_ns;
   CUstream stream;
 } account;
 
@@ -64,7 +64,7 @@ static void time_launch(account *own, metrale_lane *lane, CUfunction function, u
   OK(metrale_launch_begin(recorder, lane, function, own->stream, &span));
   CHECK(span != 0);
   CUDA(launch(function, own->stream, ns));
-  OK(metrale_launch_end(recorder, span, own->stream));
+  OK(metrale_span_end(recorder, span, own->stream));
   *(function == gemm ? &own->gemm_ns : &own->attention_ns) += ns;
   own->lanes[lane->lane] += ns;
 }
@@ -73,7 +73,7 @@ static void time_graph(account *own, metrale_lane *lane) {
   uint64_t span;
   OK(metrale_graph_begin(recorder, lane, graph, own->stream, &span));
   CUDA(cuGraphLaunch(exec, own->stream));
-  OK(metrale_launch_end(recorder, span, own->stream));
+  OK(metrale_span_end(recorder, span, own->stream));
   own->graph_ns += 7000;
   own->lanes[lane->lane] += 7000;
 }
@@ -83,7 +83,7 @@ static void fail_launch(account *own, metrale_lane *lane) {
   uint64_t span;
   OK(metrale_launch_begin(recorder, lane, gemm, own->stream, &span));
   CHECK(launch(NULL, own->stream, 1) != CUDA_SUCCESS);
-  OK(metrale_launch_cancel(recorder, span));
+  OK(metrale_span_cancel(recorder, span));
 }
 
 static void begin_lane(account *own, metrale_step *step, uint32_t index, metrale_lane *lane) {
@@ -115,7 +115,16 @@ static void *serve(void *argument) {
     OK(metrale_lane_end(recorder, &lane, own->stream)); // once more does nothing
 
     begin_lane(own, &step, DRAFT, &lane);
+    uint64_t outer, inner;
+    OK(metrale_region_begin(recorder, &lane, sampling, own->stream, &outer));
     time_launch(own, &lane, attention, 3000);
+    OK(metrale_region_begin(recorder, &lane, copy, own->stream, &inner));
+    CUDA(launch(gemm, own->stream, 500)); // stands for a copy
+    OK(metrale_span_end(recorder, inner, own->stream));
+    OK(metrale_span_end(recorder, outer, own->stream));
+    own->copy_ns += 500;
+    own->sampling_ns += 3500;
+    own->lanes[DRAFT] += 500;
     OK(metrale_lane_end(recorder, &lane, own->stream));
 
     OK(metrale_lane_begin(recorder, &step, METRALE_LANE_ADMIT, own->stream, &lane));
@@ -170,7 +179,8 @@ static void refuse(void) {
   NULL_REFUSED(metrale_recorder_health(recorder, NULL), "health");
   NULL_REFUSED(metrale_recorder_name(recorder, gemm, NULL), "name");
   NULL_REFUSED(metrale_recorder_graph(recorder, NULL, &row), "name");
-  NULL_REFUSED(metrale_recorder_graph(recorder, "g", NULL), "graph");
+  NULL_REFUSED(metrale_recorder_graph(recorder, "g", NULL), "number");
+  NULL_REFUSED(metrale_region_begin(recorder, &lane, sampling, NULL, NULL), "token");
   NULL_REFUSED(metrale_telemetry_create(NULL), "telemetry");
   NULL_REFUSED(metrale_telemetry_set_level(NULL, METRALE_LEVEL_OFF), "telemetry");
   NULL_REFUSED(metrale_telemetry_snapshot(NULL, &text), "telemetry");
@@ -207,9 +217,9 @@ static void refuse(void) {
   CUDA(cuCtxSetCurrent(context));
 
   OK(metrale_lane_cancel(recorder, &lane));
-  OK(metrale_launch_end(recorder, UINT64_MAX, NULL)); // counted, and does nothing
-  OK(metrale_launch_end(recorder, 0, NULL));
-  OK(metrale_launch_cancel(recorder, 0));
+  OK(metrale_span_end(recorder, UINT64_MAX, NULL)); // counted, and does nothing
+  OK(metrale_span_end(recorder, 0, NULL));
+  OK(metrale_span_cancel(recorder, 0));
 }
 
 // A recorder that is NULL, and level `Off`, measure nothing and refuse nothing.
@@ -226,8 +236,10 @@ static void unmeasured(const metrale_recorder *of) {
   CHECK(span == 0);
   OK(metrale_graph_begin(of, &lane, graph, NULL, &span));
   CHECK(span == 0);
-  OK(metrale_launch_end(of, span, NULL));
-  OK(metrale_launch_cancel(of, span));
+  OK(metrale_region_begin(of, &lane, sampling, NULL, &span));
+  CHECK(span == 0);
+  OK(metrale_span_end(of, span, NULL));
+  OK(metrale_span_cancel(of, span));
   OK(metrale_lane_end(of, &lane, NULL));
   OK(metrale_lane_cancel(of, &lane));
   OK(metrale_step_end(of, &step));
@@ -242,6 +254,8 @@ static void unmeasured(const metrale_recorder *of) {
     OK(metrale_recorder_forget(of, gemm));
     OK(metrale_recorder_graph(of, "g", &row));
     CHECK(row == 0);
+    OK(metrale_recorder_region(of, "r", &row));
+    OK(metrale_recorder_copy(of, "c", &row));
     OK(metrale_recorder_close(NULL));
   }
 }
@@ -294,6 +308,8 @@ int main(void) {
   OK(metrale_recorder_create(METRALE_ABI_VERSION, NULL, telemetry, &config, &recorder));
   OK(metrale_recorder_name(recorder, gemm, "gemm of the program"));
   OK(metrale_recorder_graph(recorder, "decode, 8 requests", &graph));
+  OK(metrale_recorder_region(recorder, "sampling", &sampling));
+  OK(metrale_recorder_copy(recorder, "tokens to the host", &copy));
 
   CUDA(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
   CUDA(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
@@ -308,10 +324,15 @@ int main(void) {
   memset(accounts, 0, sizeof accounts);
   memset(&all, 0, sizeof all);
   CHECK(pthread_create(&watcher, NULL, watch, NULL) == 0);
-  for (int at = 0; at < THREADS; at++)
+  for (int at = 1; at < THREADS; at++)
     CHECK(pthread_create(&threads[at], NULL, serve, &accounts[at]) == 0);
-  for (int at = 0; at < THREADS; at++) {
+  for (int at = 1; at < THREADS; at++)
     CHECK(pthread_join(threads[at], NULL) == 0);
+  served = 1;
+  CHECK(pthread_join(watcher, NULL) == 0);
+  // Nobody reads meanwhile: the last records are there at its end.
+  serve(&accounts[0]);
+  for (int at = 0; at < THREADS; at++) {
     for (int lane = 0; lane < LANES; lane++) {
       all.lanes[lane] += accounts[at].lanes[lane];
       all.spans[lane] += accounts[at].spans[lane];
@@ -319,10 +340,9 @@ int main(void) {
     all.attention_ns += accounts[at].attention_ns;
     all.gemm_ns += accounts[at].gemm_ns;
     all.graph_ns += accounts[at].graph_ns;
+    all.sampling_ns += accounts[at].sampling_ns;
+    all.copy_ns += accounts[at].copy_ns;
   }
-
-  served = 1;
-  CHECK(pthread_join(watcher, NULL) == 0);
 
   metrale_health health;
   OK(metrale_recorder_health(recorder, &health));
@@ -354,6 +374,7 @@ int main(void) {
   printf("admit %" PRIu64 "\nprefill %" PRIu64 "\ndecode %" PRIu64 "\ndraft %" PRIu64 "\n",
          all.lanes[0], all.lanes[1], all.lanes[2], all.lanes[DRAFT]);
   printf("attention %" PRIu64 "\ngemm of the program %" PRIu64 "\n", all.attention_ns, all.gemm_ns);
+  printf("sampling %" PRIu64 "\ntokens to the host %" PRIu64 "\n", all.sampling_ns, all.copy_ns);
   printf("decode, 8 requests %" PRIu64 "\n%s\n", all.graph_ns, json);
   metrale_string_free(json);
   return 0;
