@@ -71,6 +71,9 @@ pub(crate) enum Error {
     /// The public API cannot be read from rustdoc's output.
     #[error("rustdoc's JSON: {0}")]
     Rustdoc(#[from] public_api::Error),
+    /// The C header cannot be made.
+    #[error("cbindgen: {0}")]
+    Cbindgen(String),
     /// Some models failed; their output is above.
     #[error("{0} model(s) failed: {1}")]
     Models(usize, String),

@@ -43,9 +43,10 @@ xflags::xflags! {
         }
         /// Check the house rules that no lint can: layers, SPDX lines, links.
         cmd tidy {}
-        /// Compare the libraries' public API with docs/api.
+        /// Compare the libraries' public API with docs/api, and the C header with
+        /// its sources.
         cmd api {
-            /// Write docs/api anew instead.
+            /// Write them anew instead.
             optional --write
         }
         /// Build the Python package and run its tests on the simulated driver.

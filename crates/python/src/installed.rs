@@ -6,7 +6,7 @@
 
 use crate::stream::handle;
 use metrale_gpu_runtime::timing::{
-    ContextRef, Driver, FuncRef, Harvest, InstallError, Recorder, RecorderConfig, Status,
+    ContextRef, Driver, FuncRef, Harvest, InstallError, Recorder, RecorderConfig,
 };
 use metrale_telemetry::export::TOP_KERNELS;
 use metrale_telemetry::kernel::LANES;
@@ -28,7 +28,7 @@ pub(crate) struct Installed {
     /// What the snapshots of this process are told apart by.
     pub(crate) labels: BTreeMap<String, String>,
     lanes: Vec<String>,
-    context: u64,
+    context: Option<ContextRef>,
 }
 
 static INSTALLED: RwLock<Option<Arc<Installed>>> = RwLock::new(None);
@@ -122,16 +122,15 @@ pub(crate) fn install(
     let made = py.detach(|| {
         let driver = Driver::system()?;
         let context = match given {
-            Some(context) => context,
-            None => current_context(&driver)?,
+            Some(context) => ContextRef::from_raw(context),
+            None => ContextRef::current(&driver)?,
         };
-        if known.is_some_and(|known| known.context == context) {
+        if known.is_some_and(|known| known.context == Some(context)) {
             return Ok(None);
         }
-        let of = ContextRef::from_raw(context);
         // SAFETY: the caller's promise, which the page of this function asks for.
-        let recorder = unsafe { Recorder::from_raw(Arc::new(driver), of, telemetry, config) }?;
-        Ok::<_, InstallError>(Some((recorder, context)))
+        let recorder = unsafe { Recorder::from_raw(Arc::new(driver), context, telemetry, config) }?;
+        Ok::<_, InstallError>(Some((recorder, Some(context))))
     });
     let (recorder, context) = match made {
         Ok(Some(made)) => made,
@@ -139,7 +138,7 @@ pub(crate) fn install(
         Err(error) => {
             static SAID: AtomicBool = AtomicBool::new(false);
             warn_once(py, &SAID, format!("GPU time is not measured: {error}"))?;
-            (Recorder::disabled(), 0)
+            (Recorder::disabled(), None)
         }
     };
     telemetry.expose_kernels(TOP_KERNELS);
@@ -161,21 +160,6 @@ pub(crate) fn install(
 
 fn value_error(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
-}
-
-/// The context of this thread.
-fn current_context(driver: &Driver) -> Result<u64, InstallError> {
-    let mut context = std::ptr::null_mut();
-    // SAFETY: the pointer is to a live handle.
-    let status = unsafe { (driver.api().ctx_get_current)(&raw mut context) };
-    let status = match status {
-        Status::SUCCESS if context.is_null() => Status::ERROR_INVALID_CONTEXT,
-        status => status,
-    };
-    status
-        .ok()
-        .map_err(|status| InstallError::Context { status })?;
-    Ok(context as u64)
 }
 
 /// Closes a recorder that nobody uses any more; what is still open in it keeps it,

@@ -12,6 +12,7 @@ const ORDER: &[&str] = &[
     "metrale-gpu-sys",
     "metrale-telemetry",
     "metrale-gpu-runtime",
+    "metrale-capi",
     "metrale-python",
     "metrale-gpu-sim",
     "metrale-replay",
@@ -25,6 +26,7 @@ const LIBRARIES: &[&str] = &[
     "metrale-gpu-sys",
     "metrale-telemetry",
     "metrale-gpu-runtime",
+    "metrale-capi",
 ];
 
 /// The only condition under which a library depends on loom.
