@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use std::collections::BTreeMap;
 use std::ffi::CString;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -24,7 +25,6 @@ use std::time::Duration;
 pub(crate) struct Installed {
     /// One that measures nothing where none could be made.
     pub(crate) recorder: Arc<Recorder>,
-    pub(crate) telemetry: &'static Telemetry,
     /// What the snapshots of this process are told apart by.
     pub(crate) labels: BTreeMap<String, String>,
     lanes: Vec<String>,
@@ -98,7 +98,7 @@ pub(crate) fn install(
     harvest_interval: Option<f64>,
 ) -> PyResult<bool> {
     let given = context.map(handle).transpose()?;
-    let telemetry = Telemetry::new().leak();
+    let telemetry = Box::new(Telemetry::new());
     let level = level.parse().map_err(value_error)?;
     let config = TelemetryConfig {
         every,
@@ -128,6 +128,8 @@ pub(crate) fn install(
         if known.is_some_and(|known| known.context == Some(context)) {
             return Ok(None);
         }
+        let telemetry = Box::leak(telemetry);
+        telemetry.expose_kernels(TOP_KERNELS);
         // SAFETY: the caller's promise, which the page of this function asks for.
         let recorder = unsafe { Recorder::from_raw(Arc::new(driver), context, telemetry, config) }?;
         Ok::<_, InstallError>(Some((recorder, Some(context))))
@@ -141,11 +143,9 @@ pub(crate) fn install(
             (Recorder::disabled(), None)
         }
     };
-    telemetry.expose_kernels(TOP_KERNELS);
     let is_measuring = !recorder.is_disabled();
     let before = replace(Some(Arc::new(Installed {
         recorder: Arc::new(recorder),
-        telemetry,
         labels,
         lanes: LANES
             .iter()
@@ -189,10 +189,12 @@ pub(crate) fn after_fork() {
     drop(replace(None));
 }
 
-/// Whether a recorder is installed that measures.
+/// The path of the driver that is measured by; None where nothing is measured.
 #[pyfunction]
-pub(crate) fn is_installed() -> bool {
-    installed().is_some_and(|installed| !installed.recorder.is_disabled())
+pub(crate) fn driver() -> Option<PathBuf> {
+    let installed = installed()?;
+    let driver = installed.recorder.driver()?;
+    Some(driver.origin().path().to_owned())
 }
 
 /// Changes how much is measured: "off", "basic" (times of the host) or "kernel".
@@ -200,7 +202,7 @@ pub(crate) fn is_installed() -> bool {
 pub(crate) fn set_level(level: &str) -> PyResult<()> {
     let level = level.parse().map_err(value_error)?;
     if let Some(installed) = installed() {
-        installed.telemetry.set_level(level);
+        installed.recorder.telemetry().set_level(level);
     }
     Ok(())
 }

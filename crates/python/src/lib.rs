@@ -33,7 +33,7 @@ mod stream;
 mod _metrale {
     #[pymodule_export]
     use crate::installed::{
-        after_fork, close, drain, forget, harvest, install, is_installed, name, set_level,
+        after_fork, close, drain, driver, forget, harvest, install, name, set_level,
     };
     #[pymodule_export]
     use crate::lane::{Lane, lane};

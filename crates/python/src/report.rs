@@ -13,7 +13,7 @@ fn take() -> Snapshot {
     let Some(installed) = installed() else {
         return Recorder::disabled().telemetry().snapshot();
     };
-    let mut snapshot = installed.telemetry.snapshot();
+    let mut snapshot = installed.recorder.telemetry().snapshot();
     snapshot.labels.extend(installed.labels.clone());
     snapshot
 }

@@ -40,7 +40,8 @@ impl OpenStep {
 
     fn state(&self, shape: StepShape) {
         if shape != StepShape::new() {
-            self.installed.telemetry.shape(self.owned.step(), shape);
+            let telemetry = self.installed.recorder.telemetry();
+            telemetry.shape(self.owned.step(), shape);
         }
     }
 }

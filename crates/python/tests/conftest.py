@@ -31,4 +31,4 @@ def install(application):
 
     yield install
     metrale.close()
-    assert not metrale.is_installed()
+    assert metrale.driver() is None

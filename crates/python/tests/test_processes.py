@@ -68,7 +68,7 @@ def work(times):
                 application.launch(application.gemm, 1_000)
 
 work(10)
-serving = threading.Thread(target=lambda: work(2_000))
+serving = threading.Thread(target=lambda: work(800))
 serving.start()
 held = metrale.step()
 held.__enter__()
@@ -78,7 +78,7 @@ for _ in range(50):
     child = os.fork()
     if child == 0:
         # Whatever was open is the parent's; nothing calls the driver, or hangs.
-        assert not metrale.is_installed()
+        assert metrale.driver() is None
         lane.__exit__(None, None, None)
         held.__exit__(None, None, None)
         with metrale.step() as step, metrale.lane("decode", application.stream):
@@ -95,8 +95,8 @@ serving.join()
 application.synchronize()
 metrale.drain()
 taken = metrale.snapshot()
-assert taken["steps"] == 2_011, taken["steps"]
-assert figures.lane(taken, "decode") == (2_010, 2_010_000)
+assert taken["steps"] == 811, taken["steps"]
+assert figures.lane(taken, "decode") == (810, 810_000)
 print("done")
 """
 
@@ -132,13 +132,16 @@ def test_without_a_driver_it_measures_nothing_and_says_so_once():
     assert said.count("UserWarning: GPU time is not measured: no CUDA driver") == 1, said
 
 
-def test_without_a_context_it_says_what_is_missing():
-    script = "import metrale; assert not metrale.install()"
-    _, said = python(script)
-    assert "was cuInit called" in said, said
-    script = "from cuda.bindings import driver; driver.cuInit(0);" + script
-    _, said = python(script)
-    assert "no CUDA context is current on this thread" in said, said
+@pytest.mark.parametrize(
+    "before, text",
+    [
+        ("", "NOT_INITIALIZED"),
+        ("from cuda.bindings import driver; driver.cuInit(0)", "INVALID_CONTEXT"),
+    ],
+)
+def test_without_a_context_it_says_what_is_missing(before, text):
+    _, said = python(f"{before}\nimport metrale; assert not metrale.install()")
+    assert "context" in said and text in said, said
 
 
 END = """
@@ -175,7 +178,7 @@ def test_options_that_cannot_be_are_said(application):
             metrale.install(application.context, **options)
     with pytest.raises(TypeError):
         metrale.install("0")
-    assert not metrale.is_installed()
+    assert metrale.driver() is None
 
 
 def test_one_recorder_to_a_context(application, install):

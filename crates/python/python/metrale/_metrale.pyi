@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, Protocol, SupportsInt, TypeAlias, TypeVar, final, type_check_only
 
@@ -10,11 +11,11 @@ __all__ = [
     "_after_fork",
     "close",
     "drain",
+    "driver",
     "forget",
     "graph",
     "harvest",
     "install",
-    "is_installed",
     "lane",
     "launch",
     "merge",
@@ -87,7 +88,7 @@ def install(
     harvest_interval: float | None = 0.01,
 ) -> bool: ...
 def close() -> None: ...
-def is_installed() -> bool: ...
+def driver() -> Path | None: ...
 def set_level(level: str) -> None: ...
 def step(*, prompt_tokens: int = 0, decode_tokens: int = 0, requests: int = 0) -> Step: ...
 def lane(name: str, stream: _Stream) -> Lane: ...
