@@ -266,6 +266,7 @@ fn act<'a>(driver: &Driver<'_>, step: &Step<'a>, names: &mut Names<'a>) -> Resul
             driver.set_current(context)?
         }
         ("new-context", [c]) => return Ok(names.keep(Context, c, driver.create_context(0)?)),
+        ("destroy-context", [c]) => driver.destroy_context(names.drop(Context, c)?)?,
         ("use", [c]) => driver.set_current(names.find(Context, c)?)?,
         ("stream", [s, kind]) => {
             let flags = one_of(kind, &["blocking", "nonblocking"])?;
