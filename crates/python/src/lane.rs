@@ -5,6 +5,7 @@ use crate::span::{Span, decorate};
 use crate::step::OpenStep;
 use crate::stream::stream_handle;
 use metrale_gpu_runtime::timing::{OwnedLane, OwnedStream, StreamRef};
+use metrale_telemetry::Level;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -22,6 +23,8 @@ pub(crate) struct OpenLane {
     pub(crate) step: Arc<OpenStep>,
     pub(crate) lane: usize,
     pub(crate) stream: StreamRef<'static>,
+    /// Its begin called the driver, so its end does.
+    is_timed: bool,
 }
 
 impl OpenLane {
@@ -87,12 +90,15 @@ impl Lane {
         // SAFETY: the Python object that the handle is from is kept; of a bare
         // integer the caller promises as much.
         let stream = unsafe { StreamRef::from_raw(handle) };
-        let owned = py.detach(|| step.owned.lane(lane, OwnedStream::from(stream)));
+        let is_timed = step.installed.recorder.telemetry().level() == Level::Kernel;
+        let begin = || step.owned.lane(lane, OwnedStream::from(stream));
+        let owned = if is_timed { py.detach(begin) } else { begin() };
         let open = Arc::new(OpenLane {
             _owned: owned,
             step,
             lane,
             stream,
+            is_timed,
         });
         let outer = CURRENT.try_with(|current| current.replace(Arc::downgrade(&open)));
         slf.outer = outer.unwrap_or_default();
@@ -117,7 +123,9 @@ impl Lane {
                 current.replace(outer);
             }
         });
-        py.detach(|| drop(open));
+        if open.is_timed {
+            py.detach(|| drop(open));
+        }
     }
 
     /// A launch of a function in this lane, whatever thread or task makes it.

@@ -3,11 +3,11 @@
 
 use crate::lane::OpenLane;
 use crate::stream::{handle, stream_handle};
-use metrale_gpu_runtime::timing::{KernelRef, StreamRef};
+use metrale_gpu_runtime::timing::{FuncRef, KernelRef, StreamRef};
 use metrale_telemetry::kernel::SpanToken;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyInt, PyString};
 use pyo3::{PyClass, intern};
 use std::sync::Arc;
 
@@ -21,9 +21,12 @@ pub(crate) fn decorate<'py>(
     module.call_method1(intern!(py, "decorate"), (span, function))
 }
 
-/// What is timed: a function by its handle, the others by their names.
+/// What is timed: a function or a library's kernel by its handle, the others by their
+/// names.
 enum Work {
     Function(u64),
+    /// The driver tells no name of such a handle.
+    Kernel(u64),
     Graph(Py<PyString>),
     Region(Py<PyString>),
 }
@@ -48,7 +51,7 @@ struct Open {
 
 /// A launch of a function in the lane that this thread is in, to be used in a `with`
 /// statement. The function is its handle, or an object of `cuda.bindings`; it must
-/// be loaded. Without a stream it is the lane's.
+/// be loaded. Without a stream it is the lane's. A `CUkernel` has no name but by `name`.
 #[pyfunction]
 #[pyo3(signature = (function, stream=None))]
 pub(crate) fn launch(
@@ -90,7 +93,16 @@ impl Span {
         stream: Option<Bound<'_, PyAny>>,
         lane: Option<Arc<OpenLane>>,
     ) -> PyResult<Self> {
-        Ok(Self::new(Work::Function(handle(function)?), stream, lane))
+        let handle = handle(function)?;
+        // An integer is a function's handle.
+        let is_kernel = !function.is_instance_of::<PyInt>()
+            && function.get_type().name()? == "CUkernel";
+        let work = if is_kernel {
+            Work::Kernel(handle)
+        } else {
+            Work::Function(handle)
+        };
+        Ok(Self::new(work, stream, lane))
     }
 
     pub(crate) fn graph(
@@ -144,6 +156,7 @@ impl Span {
         let token = match &slf.work {
             // SAFETY: promised by the caller, as the page of `launch` asks for.
             Work::Function(function) => launch(unsafe { KernelRef::from_raw(*function) }),
+            Work::Kernel(kernel) => launch(FuncRef::from_raw(*kernel).into()),
             Work::Graph(name) => launch(recorder.graph(name.bind(py).to_str()?).into()),
             // Nothing is counted of one that is not timed.
             Work::Region(_) if !step.is_armed() => None,
@@ -198,6 +211,7 @@ impl Span {
         Self {
             work: match &self.work {
                 Work::Function(function) => Work::Function(*function),
+                Work::Kernel(kernel) => Work::Kernel(*kernel),
                 Work::Graph(name) => Work::Graph(name.clone_ref(py)),
                 Work::Region(name) => Work::Region(name.clone_ref(py)),
             },
