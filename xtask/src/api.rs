@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use xshell::{Shell, cmd};
+use xshell::cmd;
 
 use crate::{
     cargo,
@@ -72,8 +72,7 @@ fn header() -> Result<String> {
 
 /// The public items of a package, sorted as its modules are.
 fn listing(package: &str, features: &[&str]) -> Result<String> {
-    let sh = Shell::new()?;
-    sh.change_dir(cargo::root());
+    let sh = cargo::shell()?;
     // A folder of its own: the variable makes cargo build dependencies anew.
     let folder = cargo::metadata()?.target_directory.join("api");
     cmd!(

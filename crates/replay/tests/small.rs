@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A small trace made by hand, whose plan is checked against sums made by hand.
 
+mod common;
+
 use std::collections::BTreeMap;
 
+use common::bytes::read;
 use metrale_replay::model;
 use metrale_replay::plan::{self, Chain, Node, Plan, Timing, What};
 use metrale_replay::steps::{Lane, Patterns};
-use metrale_replay::trace::{self, Limits};
 
 fn plan(timing: Timing) -> Plan {
-    let bytes = include_bytes!("data/small.json").to_vec();
-    let trace = trace::read_bytes(bytes, &Limits::default()).expect("a good trace");
+    let trace = read(include_bytes!("data/small.json")).expect("a good trace");
     assert_eq!(trace.drops.total(), 0);
     plan::build(&trace, &Patterns::default(), timing)
 }
@@ -122,7 +123,6 @@ fn script(plan: &Plan) -> Vec<(u64, &'static str)> {
         What::LaneEnd { .. } => "lane end",
         What::Kernel { .. } => "kernel",
         What::Copy { .. } => "copy",
-        What::Set { .. } => "set",
         What::Graph { .. } => "graph",
     };
     plan.ops
@@ -143,7 +143,7 @@ fn admit_work_comes_in_the_step_that_it_precedes() {
         (3_500, "lane end"),
         (25_125, "lane"),
         (25_125, "kernel"),
-        (45_000, "set"),
+        (45_000, "copy"),
         (66_000, "kernel"),
         (85_000, "kernel"),
         (106_000, "kernel"),
@@ -179,7 +179,7 @@ fn honest_launches_come_at_host_times() {
         (23_000, "kernel"),
         (28_000, "kernel"),
         (28_000, "lane end"),
-        (33_000, "set"),
+        (33_000, "copy"),
         (38_000, "kernel"),
         (308_500, "step end"),
     ];
