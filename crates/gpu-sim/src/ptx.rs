@@ -167,7 +167,24 @@ fn without_comments(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{parse, variables};
+
+    #[test]
+    fn variables_are_those_outside_of_bodies() {
+        let text = ".version 7.0
+            .target sm_70
+            .visible .global .align 4 .b8 table[64];
+            .const .f64 scale = 2.5; // .global .u32 no;
+            .visible .entry spin(.param .u64 .ptr .global .align 1 spin_param_0)
+            { .reg .b32 %r<2>; ld.global.u32 %r1, [table]; { ret; } }
+            .global .align 8 .u64 count = 7;";
+        let found = variables(text);
+        let found: Vec<_> = found
+            .iter()
+            .map(|(name, bytes)| (&**name, *bytes))
+            .collect();
+        assert_eq!(found, [("table", 64), ("scale", 8), ("count", 8)]);
+    }
 
     #[test]
     fn entries_parameters_and_durations_are_read() {

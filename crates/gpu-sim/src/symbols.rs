@@ -207,6 +207,7 @@ symbols! {
     memory::cuMemAllocAsync 11020;
     memory::cuMemFreeAsync 11020;
     memory::cuMemAllocManaged 6000;
+    memory::cuStreamAttachMemAsync 6000;
     memory::cuMemAllocHost_v2 3020;
     memory::cuMemHostAlloc 2020;
     memory::cuMemFreeHost 2000;

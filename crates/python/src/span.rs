@@ -95,8 +95,8 @@ impl Span {
     ) -> PyResult<Self> {
         let handle = handle(function)?;
         // An integer is a function's handle.
-        let is_kernel = !function.is_instance_of::<PyInt>()
-            && function.get_type().name()? == "CUkernel";
+        let is_kernel =
+            !function.is_instance_of::<PyInt>() && function.get_type().name()? == "CUkernel";
         let work = if is_kernel {
             Work::Kernel(handle)
         } else {

@@ -100,6 +100,27 @@ pub(crate) extern "C" fn cuMemAllocManaged(out: Out<'_, u64>, bytes: usize, flag
     })
 }
 
+/// Which stream may touch managed memory is not kept: nothing comes of it here.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuStreamAttachMemAsync(
+    stream: u64,
+    address: u64,
+    _bytes: usize,
+    flags: c_uint,
+) -> u32 {
+    let symbol = Symbol::cuStreamAttachMemAsync;
+    call(symbol, address, stream, |world, thread| {
+        let key = world.stream_key(thread, stream, false)?;
+        if !matches!(flags, 1 | 2 | 4) || !world.memory.is_allocated(address) {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        match world.target(key)? {
+            Target::Device => world.submit(key, 0).map(|_| ()),
+            Target::Capture(_) => Err(Status::ERROR_STREAM_CAPTURE_UNSUPPORTED),
+        }
+    })
+}
+
 fn host(world: &mut World, thread: Thread, out: Out<'_, *mut u8>, bytes: usize) -> Outcome {
     some(&out)?;
     world.current(thread)?;
