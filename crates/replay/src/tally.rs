@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use metrale_telemetry::kernel::LANES;
 use metrale_telemetry::snapshot::LaneSnapshot;
 use metrale_telemetry::{Snapshot, Telemetry};
 
@@ -11,10 +10,11 @@ use crate::check::{self, Check};
 use crate::driver::Running;
 use crate::options::Stamps;
 use crate::plan::{Launched, RowKey};
-use crate::play::{Player, Settings, number};
+use crate::play::{Player, Settings};
 use crate::report::{self, DeviceRow, GraphRow, KernelRow, LaneRow, Report, SCHEMA, Shown, excess};
 use crate::serve::Asked;
 use crate::simulator::Simulator;
+use crate::steps::Lane;
 
 /// What all devices measured, as one.
 pub(crate) fn snapshot(telemetry: &[&'static Telemetry]) -> Snapshot {
@@ -82,6 +82,7 @@ impl Player<'_> {
                 .flat_map(|simulator| self.calls_since(simulator))
                 .collect(),
             check,
+            slowest_steps: snapshot.slowest_steps.clone(),
             notes: self.plan.notes.clone(),
             shown: Shown {
                 snapshot,
@@ -154,7 +155,9 @@ impl Player<'_> {
 
     fn lane_rows(&self, devices: &[Snapshot]) -> Vec<LaneRow> {
         let mut rows = Vec::new();
-        for lane in 0..LANES.len() {
+        // All devices have the same lanes.
+        let lanes = devices.first().map_or(0, |snapshot| snapshot.lanes.len());
+        for lane in 0..lanes {
             for (device, snapshot) in (0..).zip(devices) {
                 let row = self.lane_row(lane, device, &snapshot.lanes[lane]);
                 if device == 0 || row.spans + row.missed > 0 {
@@ -171,7 +174,7 @@ impl Player<'_> {
             device,
             ..LaneRow::default()
         };
-        let is_here = |of, stream| number(of) == lane && self.plan.device(stream) == device;
+        let is_here = |of: Lane, stream| of.index() == lane && self.plan.device(stream) == device;
         for span in &self.plan.spans {
             if is_here(span.lane, span.stream) {
                 row.missed += 1;

@@ -5,6 +5,11 @@
 //!
 //! No part of the public interface: it changes with `metrale-gpu-runtime`.
 
+pub use crate::graph::{
+    ENOUGH_PLANS, GraphEdge, GraphEstimates, GraphShape, GraphTotal, Inside, Interval, LEAST_MARKS,
+    Mark, MarkPlace, NodeRow, Plan, Planner, Point, Reading, ReadingError, ShapeError,
+    TooFewMarksError, WINDOW_NODES,
+};
 pub use crate::instrument::buckets::{BUCKETS, bucket_index, bucket_upper_ns};
 pub use crate::instrument::packed::PackedCells;
 pub use crate::kernel::fold::{Fold, Folding, MAX_SPANS, MAX_STEP_SPANS};

@@ -10,6 +10,7 @@ use super::gpu::Gpu;
 use super::harvester::{DEFAULT_INTERVAL, Harvest, Harvester};
 use super::health::Watch;
 use super::names::Names;
+use super::on_step::Handing;
 use super::pace::Pace;
 use super::process::{self, Busy};
 use super::recorder::Recorder;
@@ -123,6 +124,7 @@ impl Making {
             kernels: ring(kernels, config.kernel_slots).build(),
             fold: Mutex::default(),
             names: Names::new(),
+            handing: (config.on_step).map(|on_step| Handing::new(on_step, telemetry)),
             label: config.label,
             gpu,
             #[cfg(feature = "cudarc")]

@@ -9,7 +9,7 @@ use super::guards::LaunchGuard;
 use super::handles::{KernelRef, StreamRef};
 use super::shared::{LANE, Shared};
 use metrale_telemetry::Step;
-use metrale_telemetry::kernel::SpanToken;
+use metrale_telemetry::kernel::{SpanToken, StepShape};
 use metrale_telemetry::snapshot::RowKind;
 use std::cell::Cell;
 
@@ -28,6 +28,12 @@ impl OpenStep {
         Self {
             step,
             began_ns: measured.map(|shared| shared.telemetry.now_ns()),
+        }
+    }
+
+    pub(super) fn shape(&self, shared: Option<&Shared>, shape: StepShape) {
+        if let Some(shared) = shared {
+            shared.telemetry.shape(self.step, shape);
         }
     }
 

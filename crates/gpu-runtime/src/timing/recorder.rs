@@ -107,9 +107,8 @@ impl Recorder {
 
     /// Begins a lane of `step` as a token, for a span that another thread ends
     /// or that no scope encloses. `None`: nothing is timed. The host's wall time
-    /// of such a lane is not measured. A lane outside
-    /// [`LANES`](metrale_telemetry::kernel::LANES) is refused, and counted in
-    /// [`Ledger::refused`].
+    /// of such a lane is not measured. An index that is no lane's is refused, and
+    /// counted in [`Ledger::refused`].
     pub fn begin_lane<'a>(
         &self,
         step: Step,
@@ -135,9 +134,8 @@ impl Recorder {
 
     /// Begins a launch of a kernel or a graph in a lane of `step` as a token.
     /// `None`: neither the step is armed nor the launch chosen by itself, or no
-    /// span can be had; one that would be timed in a lane outside
-    /// [`LANES`](metrale_telemetry::kernel::LANES) is refused
-    /// ([`Ledger::refused`]). See [`LaneGuard::launch`](super::LaneGuard::launch)
+    /// span can be had; one that would be timed in a lane that is not there is
+    /// refused ([`Ledger::refused`]). See [`LaneGuard::launch`](super::LaneGuard::launch)
     /// for what it costs. From level `Basic` on the launch is counted at once,
     /// also where it fails later: one read-modify-write.
     pub fn begin_launch<'a, 'f>(
@@ -198,7 +196,7 @@ impl Recorder {
     /// kernels for those that get series of their own: 14 µs for 113 kernels,
     /// 0.3 ms for 512.
     pub fn harvest(&self) -> usize {
-        self.shared().map_or(0, Shared::harvest)
+        self.shared().map_or(0, Shared::harvest_and_hand_on)
     }
 
     /// The driver that is used; `None` where nothing is measured.
@@ -319,6 +317,7 @@ impl Recorder {
         }
         let is_alone = harvester.is_none_or(Harvester::stop);
         shared.give_up_steps();
+        shared.hand_on();
         let source: Arc<dyn RecorderSource> = Arc::<Shared>::clone(shared);
         shared.telemetry.detach(&source);
         is_alone

@@ -10,6 +10,7 @@ use super::health::Watch;
 use super::labels::kernel_label;
 use super::making::push;
 use super::names::Names;
+use super::on_step::Handing;
 use super::verdict::{Verdict, verdict};
 use metrale_gpu_sys::cuda::Driver;
 use metrale_telemetry::kernel::{
@@ -39,6 +40,7 @@ pub(super) struct Shared {
     pub(super) lanes: SpanRing<CudaEvents>,
     pub(super) kernels: SpanRing<CudaEvents>,
     pub(super) names: Names,
+    pub(super) handing: Option<Handing>,
     pub(super) label: String,
     pub(super) gpu: Gpu,
     /// Keeps the context of a cudarc recorder alive.
@@ -78,6 +80,13 @@ impl Shared {
         }
         let name_of = |row| self.names.of_row(row);
         self.telemetry.promote_kernels(name_of, kernel_label);
+        landed
+    }
+
+    /// As [`harvest`](Self::harvest), and hands on the records that there are then.
+    pub(super) fn harvest_and_hand_on(&self) -> usize {
+        let landed = self.harvest();
+        self.hand_on();
         landed
     }
 

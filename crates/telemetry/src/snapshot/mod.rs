@@ -15,6 +15,7 @@ pub(crate) mod recorders;
 mod steps;
 mod take;
 
+pub use crate::graph::{GraphFigures, GraphRow, NodeKind};
 pub use crate::rows::RowKind;
 pub use crate::series::{KernelSeries, MAX_KERNEL_SERIES, OTHER_KERNELS};
 pub use merge::MergeError;
@@ -319,6 +320,13 @@ pub struct RecorderHealth {
     pub invalid_times: u64,
     /// Names that found no room, or were too long.
     pub names_lost: u64,
+    /// Records of steps that were overwritten before the application's callback
+    /// got them.
+    pub records_missed: u64,
+    /// Calls of that callback that took over a millisecond.
+    pub slow_callbacks: u64,
+    /// Calls of it that panicked.
+    pub callback_panics: u64,
 }
 
 impl Snapshot {
