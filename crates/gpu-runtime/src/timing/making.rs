@@ -267,6 +267,19 @@ pub(super) fn push(driver: &Driver, context: u64) -> Result<(), Status> {
     status.ok()
 }
 
+/// The context that is current on this thread.
+pub(super) fn current_context(driver: &Driver) -> Result<u64, Status> {
+    let _busy = process::busy_now().ok_or(Status::ERROR_DEINITIALIZED)?;
+    let mut context: CUcontext = std::ptr::null_mut();
+    // SAFETY: the pointer is to a live handle.
+    let status = unsafe { (driver.api().ctx_get_current)(&raw mut context) };
+    status.ok()?;
+    if context.is_null() {
+        return Err(Status::ERROR_INVALID_CONTEXT);
+    }
+    Ok(context as u64)
+}
+
 /// The context's number, unique for the life of the process; `None` where the
 /// driver has none. A context that was reset may come back under its old
 /// handle, but never under its old number.

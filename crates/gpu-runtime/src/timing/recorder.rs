@@ -174,6 +174,15 @@ impl Recorder {
         }
     }
 
+    /// As [`end_step`](Self::end_step), of a step that began at `began_ns` by the
+    /// [telemetry's clock](Telemetry::now_ns): its wall time is counted too, as a
+    /// guard's is.
+    pub fn end_step_since(&self, step: Step, began_ns: u64) {
+        if let Some(shared) = self.shared() {
+            shared.end_step_since(step, Some(began_ns));
+        }
+    }
+
     /// Lands what the GPU has finished, and returns how many spans that were: 0
     /// too while another thread harvests ([`drain`](Self::drain) lands all);
     /// armed steps that are over are laid out in time. It never waits for the

@@ -141,6 +141,18 @@ impl Shared {
         self.telemetry.close_step(step, wall);
     }
 
+    /// `began_ns`: host time of the step's begin, where it was measured.
+    #[inline]
+    pub(super) fn end_step_since(&self, step: Step, began_ns: Option<u64>) {
+        let took_ns = self.since(began_ns);
+        let wall = (began_ns.zip(took_ns))
+            .map(|(began_ns, took_ns)| began_ns..began_ns.saturating_add(took_ns));
+        self.end_step(step, wall);
+        if let Some(took_ns) = took_ns {
+            self.telemetry.host().step_wall.observe(took_ns);
+        }
+    }
+
     /// Whether nothing is to be measured.
     #[inline]
     pub(super) fn is_off(&self) -> bool {
