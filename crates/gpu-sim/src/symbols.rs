@@ -183,7 +183,6 @@ symbols! {
     module::cuModuleGetFunctionCount 12040;
     module::cuModuleEnumerateFunctions 12040;
     module::cuFuncGetName 12030;
-    module::cuKernelGetName 12030;
     module::cuFuncGetModule 11000;
     module::cuModuleGetGlobal_v2 3020;
     function::cuFuncGetAttribute 2020;

@@ -167,30 +167,21 @@ pub(crate) unsafe extern "C" fn cuModuleEnumerateFunctions(
     })
 }
 
-macro_rules! names {
-    ($($name:ident)*) => {
-        $(
-            /// The name stays good until the module is unloaded. NULL gives 1, even
-            /// before `cuInit`.
-            #[unsafe(no_mangle)]
-            pub(crate) extern "C" fn $name(out: Out<'_, *const c_char>, function: u64) -> u32 {
-                call(Symbol::$name, function, 0, |world, _| {
-                    if function == 0 {
-                        return Err(Status::ERROR_INVALID_VALUE);
-                    }
-                    world.ready()?;
-                    match world.functions.get(function) {
-                        Some(found) => put(out, found.c_name.as_ptr()),
-                        None => Err(world.stale()),
-                    }
-                })
-            }
-        )*
-    };
+/// The name stays good until the module is unloaded. NULL gives 1, even
+/// before `cuInit`.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuFuncGetName(out: Out<'_, *const c_char>, function: u64) -> u32 {
+    call(Symbol::cuFuncGetName, function, 0, |world, _| {
+        if function == 0 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        world.ready()?;
+        match world.functions.get(function) {
+            Some(found) => put(out, found.c_name.as_ptr()),
+            None => Err(world.stale()),
+        }
+    })
 }
-
-// A library's kernel and its function are one handle here.
-names! { cuFuncGetName cuKernelGetName }
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuFuncGetModule(out: Out<'_, u64>, function: u64) -> u32 {
