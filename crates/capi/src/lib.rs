@@ -3,8 +3,8 @@
 //! `cargo xtask api --write` makes of this crate. What may be called when, and
 //! from which thread, stands there beside each function.
 //!
-//! 1. No panic crosses the border: [`status::call`] catches it, and counts it.
-//! 2. A pointer is looked at before it is used ([`pointers`]): NULL and misaligned
+//! 1. No panic crosses the border: `status::call` catches it, and counts it.
+//! 2. A pointer is looked at before it is used (`pointers`): NULL and misaligned
 //!    ones are refused. That it points to what it should, the caller promises.
 //! 3. A recorder that is NULL is one that measures nothing, as
 //!    [`Recorder::disabled`](metrale_gpu_runtime::timing::Recorder::disabled) is.
