@@ -27,7 +27,8 @@ def python(script, **environment):
 
 def serve_in_workers(start):
     context = multiprocessing.get_context(start)
-    with context.Pool(2) as pool:
+    # A worker serves once, so that no other takes its rank too.
+    with context.Pool(2, maxtasksperchild=1) as pool:
         return pool.starmap(worker.serve, [(0, 20), (1, 30)], chunksize=1)
 
 
