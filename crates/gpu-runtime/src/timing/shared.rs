@@ -223,9 +223,9 @@ impl Shared {
         kernel: KernelRef<'_>,
         stream: StreamRef<'_>,
     ) -> Option<SpanToken> {
-        let is_timed = self.telemetry.spreads() && self.telemetry.sample_launch();
         self.count_launch(kernel);
-        if is_timed {
+        if self.telemetry.spreads() && self.telemetry.sample_launch() {
+            self.count_sampled(kernel);
             self.begin_sampled(kernel, Step::UNMEASURED, None, stream)
         } else {
             None
@@ -240,6 +240,12 @@ impl Shared {
         }
     }
 
+    fn count_sampled(&self, kernel: KernelRef<'_>) {
+        if kernel.kind() != RowKind::Region {
+            self.telemetry.count_sampled_launch();
+        }
+    }
+
     /// Begins a launch or a region that was chosen to be timed.
     pub(super) fn begin_launch(
         &self,
@@ -251,8 +257,8 @@ impl Shared {
         if self.telemetry.level() != Level::Kernel {
             return None;
         }
+        self.count_sampled(kernel);
         if lane >= self.telemetry.lanes() {
-            self.telemetry.count_sampled_launch();
             self.refuse(&self.kernels, step);
             return None;
         }
@@ -266,9 +272,6 @@ impl Shared {
         lane: Option<usize>,
         stream: StreamRef<'_>,
     ) -> Option<SpanToken> {
-        if kernel.kind() != RowKind::Region {
-            self.telemetry.count_sampled_launch();
-        }
         let row = match self.names.row(kernel) {
             Some(row) => row,
             None => self.meet(kernel, step, stream)?,
