@@ -13,6 +13,7 @@ const ORDER: &[&str] = &[
     "metrale-telemetry",
     "metrale-gpu-runtime",
     "metrale-gpu-sim",
+    "metrale-http",
     "metrale-replay",
     "metrale-loom-tests",
     "metrale-bench",

@@ -17,7 +17,7 @@ mod take;
 
 pub use crate::series::{KernelSeries, MAX_KERNEL_SERIES, OTHER_KERNELS};
 pub use merge::MergeError;
-pub use recorders::OtherGpuError;
+pub use recorders::{KernelName, OtherGpuError};
 pub use steps::{StepLane, StepSnapshot};
 
 use crate::config::TelemetryConfig;
