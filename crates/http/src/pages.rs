@@ -38,6 +38,10 @@ pub const STUCK_AFTER: Duration = Duration::from_secs(30);
 /// Bytes of a request's body: none of ours has one.
 const MAX_BODY: usize = 1 << 10;
 
+/// The header that says when a snapshot was taken, in nanoseconds of the
+/// telemetry's clock.
+const CLOCK: &str = "metrale-clock-ns";
+
 /// What is served, and how. See the [crate] for what there is.
 #[derive(Clone, Debug)]
 pub struct Pages {
@@ -81,7 +85,7 @@ impl Pages {
     pub fn router(self) -> Router {
         let answers: [(&str, Answer); 5] = [
             ("/metrics", Served::metrics),
-            ("/snapshot.json", |served, _| json(&served.reading().merged)),
+            ("/snapshot.json", |served, _| served.snapshot()),
             ("/steps.json", |served, _| json(&*served.steps())),
             ("/timeline.json", |served, _| json(&*served.timelines())),
             ("/healthz", |served, _| served.healthz()),
@@ -131,6 +135,12 @@ impl Served {
 
     fn reading(&self) -> Arc<Reading> {
         self.reading.get(|| Reading::take(&self.telemetry))
+    }
+
+    fn snapshot(&self) -> Response {
+        let reading = self.reading();
+        let clock = [(CLOCK, reading.clock_ns.to_string())];
+        (clock, json(&reading.merged)).into_response()
     }
 
     fn steps(&self) -> Arc<Vec<RecentSteps>> {

@@ -27,6 +27,9 @@ pub fn merged(snapshots: impl IntoIterator<Item = Snapshot>) -> Snapshot {
 /// What answers are made from.
 #[derive(Debug)]
 pub(crate) struct Reading {
+    /// When it was taken, by the clock of the first telemetry: what GPU time can
+    /// be held against.
+    pub(crate) clock_ns: u64,
     /// One of each telemetry, in their order.
     pub(crate) each: Vec<Snapshot>,
     pub(crate) merged: Snapshot,
@@ -34,8 +37,9 @@ pub(crate) struct Reading {
 
 impl Reading {
     pub(crate) fn take(telemetry: &[&'static Telemetry]) -> Self {
+        let clock_ns = telemetry.first().map_or(0, |first| first.now_ns());
         let each: Vec<_> = telemetry.iter().map(|of| of.snapshot()).collect();
         let merged = merged(each.iter().cloned());
-        Self { each, merged }
+        Self { clock_ns, each, merged }
     }
 }

@@ -16,7 +16,7 @@ fn pages() -> Pages {
     telemetry.shape(step, StepShape::new().decode_tokens(9));
     let decode = SpanKey::Lane(LANE_DECODE);
     telemetry.instruments().record(decode, 8_000_000);
-    Pages::new([&*telemetry])
+    Pages::new([telemetry])
 }
 
 fn serve(router: axum::Router) -> SocketAddr {
