@@ -9,6 +9,7 @@ pub use crate::instrument::buckets::{BUCKETS, bucket_index, bucket_upper_ns};
 pub use crate::instrument::packed::PackedCells;
 pub use crate::kernel::fold::{Fold, Folding, MAX_SPANS, MAX_STEP_SPANS};
 pub use crate::kernel::records::{OPEN_STEPS, OpenStep, OpenSteps};
+pub use crate::kernel::span::FIRST_REGION;
 pub use crate::kernel::steps::{Anchor, Entered, FOLLOWED_STEPS, Standing, StepTable, Taking};
 pub use crate::kernel::table::KernelTable;
 pub use crate::snapshot::recorders::{KernelName, RecorderSource};

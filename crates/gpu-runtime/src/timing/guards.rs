@@ -198,8 +198,18 @@ impl<'a> LaneGuard<'a> {
         self.begin(kernel.into(), stream.into())
     }
 
+    /// The lane's stream.
     #[inline]
-    fn begin<'b>(&'b self, kernel: KernelRef<'_>, stream: StreamRef<'b>) -> LaunchGuard<'b> {
+    pub(super) fn stream(&self) -> StreamRef<'a> {
+        self.open.stream
+    }
+
+    #[inline]
+    pub(super) fn begin<'b>(
+        &'b self,
+        kernel: KernelRef<'_>,
+        stream: StreamRef<'b>,
+    ) -> LaunchGuard<'b> {
         self.open
             .launch(self.shared, kernel, stream, &self.launches)
     }
@@ -216,7 +226,7 @@ impl Drop for LaneGuard<'_> {
     }
 }
 
-/// A launch of a kernel or a graph.
+/// A launch of a kernel or a graph, or a region.
 ///
 /// ```
 /// # use metrale_gpu_runtime::timing::{FuncRef, Recorder, StreamRef};
@@ -239,7 +249,7 @@ impl Drop for LaneGuard<'_> {
 /// fn assert_send<T: Send>() {}
 /// assert_send::<metrale_gpu_runtime::timing::LaunchGuard<'static>>();
 /// ```
-#[must_use = "the launch ends when its guard goes"]
+#[must_use = "the span ends when its guard goes"]
 pub struct LaunchGuard<'a> {
     not_send: NotSend,
     /// The lane's count that it is part of.
@@ -266,13 +276,13 @@ impl<'a> LaunchGuard<'a> {
         }
     }
 
-    /// Whether this launch is timed.
+    /// Whether this is timed.
     #[must_use]
     pub fn is_timed(&self) -> bool {
         self.span.is_some()
     }
 
-    /// Gives the span up: the launch failed, and is not counted.
+    /// Gives the span up: what was to be launched was not, and is not counted.
     pub fn cancel(mut self) {
         self.failed = true;
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Streams, functions and graphs, as cudarc's objects or as raw handles.
+//! Streams, functions, graphs and regions, as cudarc's objects or as raw handles.
 
 use super::entry::{PER_THREAD, number_of};
+use metrale_telemetry::snapshot::RowKind;
 use std::marker::PhantomData;
 
 /// A context, by its handle. It names the context; whoever makes something of it
@@ -170,7 +171,7 @@ pub struct KernelRef<'a> {
     handle: u64,
     /// The function is loaded for as long as the value is used.
     is_loaded: bool,
-    is_graph: bool,
+    kind: RowKind,
     lives: PhantomData<&'a ()>,
 }
 
@@ -185,7 +186,7 @@ impl KernelRef<'_> {
         Self {
             handle,
             is_loaded: true,
-            is_graph: false,
+            kind: RowKind::Kernel,
             lives: PhantomData,
         }
     }
@@ -199,8 +200,8 @@ impl KernelRef<'_> {
     }
 
     #[inline]
-    pub(super) const fn is_graph(self) -> bool {
-        self.is_graph
+    pub(super) const fn kind(self) -> RowKind {
+        self.kind
     }
 }
 
@@ -210,7 +211,7 @@ impl From<FuncRef> for KernelRef<'_> {
         Self {
             handle: function.0,
             is_loaded: false,
-            is_graph: false,
+            kind: RowKind::Kernel,
             lives: PhantomData,
         }
     }
@@ -239,12 +240,44 @@ impl GraphRef {
     }
 }
 
+/// A region of the application, or a copy, which
+/// [`Recorder::region`](super::Recorder::region) and
+/// [`Recorder::copy`](super::Recorder::copy) number by name.
+///
+/// ```
+/// # let recorder = metrale_gpu_runtime::timing::Recorder::disabled();
+/// let all_reduce = recorder.region("all-reduce");
+/// assert_eq!(recorder.region("all-reduce"), all_reduce);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionRef(pub(super) u64);
+
+impl RegionRef {
+    /// The number of its row, as
+    /// [`KernelTime::func`](metrale_telemetry::kernel::KernelTime) gives it back; 0
+    /// where there was no room for the name. No handle is like it.
+    #[must_use]
+    pub const fn row(self) -> u64 {
+        self.0
+    }
+
+    /// What begins a span of it.
+    pub(super) const fn span(self) -> KernelRef<'static> {
+        KernelRef {
+            handle: self.0,
+            is_loaded: false,
+            kind: RowKind::Region,
+            lives: PhantomData,
+        }
+    }
+}
+
 impl From<GraphRef> for KernelRef<'_> {
     fn from(graph: GraphRef) -> Self {
         Self {
             handle: graph.0,
             is_loaded: false,
-            is_graph: true,
+            kind: RowKind::Graph,
             lives: PhantomData,
         }
     }
@@ -296,7 +329,7 @@ mod of_streams {
 
 #[cfg(feature = "cudarc-function")]
 mod of_functions {
-    use super::{FuncRef, KernelRef};
+    use super::{FuncRef, KernelRef, RowKind};
     use cudarc::driver::CudaFunction;
     use std::marker::PhantomData;
 
@@ -306,7 +339,7 @@ mod of_functions {
             Self {
                 handle: function.cu_function() as u64,
                 is_loaded: true,
-                is_graph: false,
+                kind: RowKind::Kernel,
                 lives: PhantomData,
             }
         }

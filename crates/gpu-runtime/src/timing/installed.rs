@@ -6,7 +6,7 @@
 //! it in the order of [`LANES`], and ends with the last lane's end: its wall
 //! time is counted when the next step begins. Before [`install`] every function does nothing.
 
-use super::handles::{KernelRef, StreamRef};
+use super::handles::{KernelRef, RegionRef, StreamRef};
 use super::recorder::Recorder;
 use super::shared::Shared;
 use metrale_telemetry::Step;
@@ -204,7 +204,9 @@ pub fn lane_end<'a>(lane: usize, stream: impl Into<StreamRef<'a>>) {
 /// Begins a launch of a kernel or a graph on `stream`, in the lane begun last.
 /// `None` where the step is not armed, or no span can be had: one that would be
 /// timed in a lane outside [`LANES`] is refused
-/// ([`Ledger::refused`](metrale_telemetry::kernel::Ledger)).
+/// ([`Ledger::refused`](metrale_telemetry::kernel::Ledger)). Where no lane was ever
+/// begun there is no step to arm: [`Sampling::Spread`](metrale_telemetry::Sampling)
+/// times launches all the same, in no lane.
 pub fn launch_begin<'a, 'f>(
     kernel: impl Into<KernelRef<'f>>,
     stream: impl Into<StreamRef<'a>>,
@@ -214,9 +216,13 @@ pub fn launch_begin<'a, 'f>(
         return None;
     }
     let lane = installed.launches_in.load(Ordering::Relaxed);
-    installed
-        .recorder
-        .begin_launch(installed.step(), lane, kernel, stream)
+    let (kernel, stream) = (kernel.into(), stream.into());
+    let shared = installed.recorder.shared()?;
+    if lane == NO_LANE {
+        shared.begin_without_lane(kernel, stream)
+    } else {
+        shared.begin_token(kernel, installed.step(), lane, stream)
+    }
 }
 
 /// Ends a launch on `stream`.
@@ -224,6 +230,16 @@ pub fn launch_end<'a>(token: SpanToken, stream: impl Into<StreamRef<'a>>) {
     if let Some(recorder) = installed() {
         recorder.end_launch(token, stream);
     }
+}
+
+/// As [`launch_begin`], of a region, which [`Recorder::region`] names.
+pub fn region_begin<'a>(region: RegionRef, stream: impl Into<StreamRef<'a>>) -> Option<SpanToken> {
+    launch_begin(region.span(), stream)
+}
+
+/// Ends a region on `stream`.
+pub fn region_end<'a>(token: SpanToken, stream: impl Into<StreamRef<'a>>) {
+    launch_end(token, stream);
 }
 
 /// Lands what the GPU has finished; see [`Recorder::harvest`].

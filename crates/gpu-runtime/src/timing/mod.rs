@@ -32,6 +32,7 @@ mod polls;
 mod process;
 mod ranges;
 mod recorder;
+mod regions;
 mod shared;
 mod source;
 mod verdict;
@@ -41,12 +42,12 @@ pub use demangle::demangle;
 pub use drain::Drained;
 pub use error::InstallError;
 pub use guards::{LaneGuard, LaunchGuard, StepGuard};
-pub use handles::{ContextRef, FuncRef, GraphRef, KernelRef, OwnedStream, StreamRef};
+pub use handles::{ContextRef, FuncRef, GraphRef, KernelRef, OwnedStream, RegionRef, StreamRef};
 pub use harvester::Harvest;
 pub use health::Health;
 pub use installed::{
     AlreadyInstalledError, harvest, install, installed, lane_begin, lane_end, launch_begin,
-    launch_end,
+    launch_end, region_begin, region_end,
 };
 pub use labels::kernel_label;
 pub use metrale_gpu_sys::cuda::{Driver, DriverError, Origin, Status};

@@ -5,8 +5,9 @@
 //!    forgotten. A forgotten handle gets a row number of its own, or the row it
 //!    had before under the very same name: a row never takes on the name of
 //!    another kernel.
-//! 2. A graph's row is a number that its name was given. Row numbers have the
-//!    top bit set, which no handle has: handles are addresses.
+//! 2. The row of a graph, region or copy is a number that its name was given. Row
+//!    numbers have the top bit set, which no handle has: handles are addresses.
+//!    Those of regions and copies are from [`FIRST_REGION`] on.
 //! 3. The name that the application gave wins over the driver's. A name is the
 //!    whole mangled one, of any length.
 //! 4. A function met before costs a look-up without a lock. The lock is taken
@@ -18,6 +19,8 @@
 use super::handles::KernelRef;
 use super::process;
 use metrale_telemetry::instrument::Counter;
+use metrale_telemetry::runtime::{FIRST_REGION, KernelName};
+use metrale_telemetry::snapshot::RowKind;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,7 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const MOST: usize = 1024;
 /// Places for them, never more than half full.
 const PLACES: usize = 2 * MOST;
-/// Names that are kept, retired ones and graphs among them.
+/// Names that are kept, retired ones and those of graphs and regions among them.
 const MOST_NAMES: usize = 4 * MOST;
 /// Bytes of all names. An ordinary name has some hundreds.
 const MOST_BYTES: usize = 16 << 20;
@@ -36,9 +39,15 @@ const NUMBERS: u64 = 1 << 63;
 
 /// Unique in the process: recorders may share a kernel table.
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(NUMBERS);
+/// The same.
+static NEXT_REGION: AtomicU64 = AtomicU64::new(FIRST_REGION);
 
-fn new_row() -> u64 {
-    NEXT_NUMBER.fetch_add(1, Ordering::Relaxed)
+fn new_row(kind: RowKind) -> u64 {
+    let next = match kind {
+        RowKind::Region | RowKind::Copy => &NEXT_REGION,
+        _ => &NEXT_NUMBER,
+    };
+    next.fetch_add(1, Ordering::Relaxed)
 }
 
 /// See the module.
@@ -67,17 +76,11 @@ struct Book {
     /// Places taken.
     met: usize,
     bytes: usize,
-    names: HashMap<u64, Name>,
-    graphs: HashMap<Arc<str>, u64>,
+    names: HashMap<u64, KernelName>,
+    /// Rows that are numbers of their names.
+    numbered: HashMap<(RowKind, Arc<str>), u64>,
     /// Rows that forgotten handles had.
     retired: Vec<(u64, u64)>,
-}
-
-/// What a row is called.
-#[derive(Clone)]
-pub(super) struct Name {
-    pub(super) text: Arc<str>,
-    pub(super) is_graph: bool,
 }
 
 /// What is known of a function that is met.
@@ -156,15 +159,15 @@ impl Names {
             _ if !is_met => func,
             0 => book
                 .take_retired(func, text.as_ref())
-                .unwrap_or_else(new_row),
+                .unwrap_or_else(|| new_row(RowKind::Kernel)),
             row => row,
         };
         if let Some(text) = text
             && (by_application || !book.names.contains_key(&row))
         {
-            let name = Name {
+            let name = KernelName {
                 text,
-                is_graph: false,
+                kind: RowKind::Kernel,
             };
             self.keep(&mut book, row, name);
         }
@@ -180,7 +183,7 @@ impl Names {
         row
     }
 
-    fn keep(&self, book: &mut Book, row: u64, name: Name) -> bool {
+    fn keep(&self, book: &mut Book, row: u64, name: KernelName) -> bool {
         let before = book.names.get(&row).map(|name| name.text.len());
         let bytes = book.bytes - before.unwrap_or(0) + name.text.len();
         let has_room = before.is_some() || book.names.len() < MOST_NAMES;
@@ -208,29 +211,26 @@ impl Names {
         }
     }
 
-    /// The row of a graph; 0 where there is no room for its name, and in a
-    /// forked child.
-    pub(super) fn graph(&self, name: &str) -> u64 {
+    /// The row of a graph, region or copy of that name; 0 where there is no room for
+    /// it, and in a forked child.
+    pub(super) fn numbered(&self, kind: RowKind, name: &str) -> u64 {
         let Some(mut book) = self.lock() else {
             return 0;
         };
-        if let Some(&row) = book.graphs.get(name) {
+        let key = (kind, Arc::<str>::from(name));
+        if let Some(&row) = book.numbered.get(&key) {
             return row;
         }
-        let (row, text) = (new_row(), Arc::<str>::from(name));
-        let graph = Name {
-            text: Arc::clone(&text),
-            is_graph: true,
-        };
-        if !self.keep(&mut book, row, graph) {
+        let (row, text) = (new_row(kind), Arc::clone(&key.1));
+        if !self.keep(&mut book, row, KernelName { text, kind }) {
             return 0;
         }
-        book.graphs.insert(text, row);
+        book.numbered.insert(key, row);
         row
     }
 
     /// What a row is called.
-    pub(super) fn of_row(&self, row: u64) -> Option<Name> {
+    pub(super) fn of_row(&self, row: u64) -> Option<KernelName> {
         self.lock()?.names.get(&row).cloned()
     }
 

@@ -5,17 +5,18 @@
 use super::entry::Entry;
 use super::events::CudaEvents;
 use super::handles::{FuncRef, GraphRef, KernelRef, StreamRef};
-use super::names::{Known, Name};
+use super::names::Known;
 use super::recorder::Recorder;
 use super::shared::Shared;
 use super::verdict::Verdict;
 use metrale_gpu_sys::cuda::{CUfunction, Status};
 use metrale_telemetry::Step;
 use metrale_telemetry::kernel::EventOps;
+use metrale_telemetry::snapshot::RowKind;
 use std::ffi::CStr;
 use std::sync::Arc;
 
-/// GPU time of one kernel or graph, with its name.
+/// GPU time of one kernel, graph, region or copy, with its name.
 ///
 /// ```
 /// # use metrale_gpu_runtime::timing::{Recorder, demangle};
@@ -29,15 +30,15 @@ use std::sync::Arc;
 #[non_exhaustive]
 pub struct NamedKernel {
     /// The row, as [`KernelTime::func`](metrale_telemetry::kernel::KernelTime)
-    /// gives it: the function's handle, or a number with the top bit set for a
-    /// graph and for a handle that was forgotten and used again.
+    /// gives it: the function's handle, or a number with the top bit set for
+    /// everything else and for a handle that was forgotten and used again.
     pub func: u64,
     /// The application's name, else the driver's: whole, and mangled where the
     /// driver's is. `None` where nobody gave one. See
     /// [`demangle`](super::demangle()) for people.
     pub name: Option<Arc<str>>,
-    /// Whether this is a graph of the application, not a kernel.
-    pub is_graph: bool,
+    /// What it is.
+    pub kind: RowKind,
     /// GPU nanoseconds of its timed launches.
     pub total_ns: u64,
     /// How many launches were timed.
@@ -69,10 +70,13 @@ impl Recorder {
     /// beside the graph, and call it when that is made, not when it is launched.
     #[must_use]
     pub fn graph(&self, name: &str) -> GraphRef {
-        GraphRef(self.shared().map_or(0, |shared| shared.names.graph(name)))
+        GraphRef(
+            self.shared()
+                .map_or(0, |shared| shared.names.numbered(RowKind::Graph, name)),
+        )
     }
 
-    /// Every kernel and graph with at least one sample in this recorder's
+    /// Every row with at least one sample in this recorder's
     /// telemetry, with its name; the longest total first.
     #[must_use]
     pub fn kernels(&self) -> Vec<NamedKernel> {
@@ -84,8 +88,8 @@ impl Recorder {
             let name = shared.names.of_row(row.func);
             NamedKernel {
                 func: row.func,
-                is_graph: name.as_ref().is_some_and(|name| name.is_graph),
-                name: name.map(|name: Name| name.text),
+                kind: name.as_ref().map_or(RowKind::Kernel, |name| name.kind),
+                name: name.map(|name| name.text),
                 total_ns: row.total_ns,
                 samples: row.samples,
             }

@@ -10,6 +10,7 @@ use super::handles::{KernelRef, StreamRef};
 use super::shared::{LANE, Shared};
 use metrale_telemetry::Step;
 use metrale_telemetry::kernel::SpanToken;
+use metrale_telemetry::snapshot::RowKind;
 use std::cell::Cell;
 
 /// A step that is open.
@@ -62,9 +63,20 @@ pub(super) struct OpenLane<'a> {
 pub(super) struct Launches {
     kernels: Cell<u64>,
     graphs: Cell<u64>,
+    /// No launches.
+    regions: Cell<u64>,
 }
 
 impl Launches {
+    #[inline]
+    fn of(&self, kind: RowKind) -> &Cell<u64> {
+        match kind {
+            RowKind::Kernel => &self.kernels,
+            RowKind::Graph => &self.graphs,
+            _ => &self.regions,
+        }
+    }
+
     #[inline]
     pub(super) fn count(&self, shared: &Shared) {
         let host = shared.telemetry.host();
@@ -93,7 +105,7 @@ impl<'a> OpenLane<'a> {
         }
     }
 
-    /// A launch on `stream`, counted in `launches`.
+    /// A launch or a region on `stream`, counted in `launches`.
     #[inline]
     pub(super) fn launch<'b>(
         &self,
@@ -102,11 +114,7 @@ impl<'a> OpenLane<'a> {
         stream: StreamRef<'b>,
         launches: &'b Launches,
     ) -> LaunchGuard<'b> {
-        let count = if kernel.is_graph() {
-            &launches.graphs
-        } else {
-            &launches.kernels
-        };
+        let count = launches.of(kernel.kind());
         count.set(count.get() + 1);
         let sample = |shared: &Shared| shared.telemetry.sample_launch();
         let is_timed = self.step.is_armed() || (self.spread && shared.is_some_and(sample));

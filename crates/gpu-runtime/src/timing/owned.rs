@@ -132,10 +132,22 @@ impl OwnedLane {
         stream: impl Into<StreamRef<'s>>,
         launch: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
+        self.run(kernel.into(), stream.into(), launch)
+    }
+
+    /// The lane's stream.
+    pub(super) fn stream(&self) -> StreamRef<'static> {
+        self.open.stream
+    }
+
+    pub(super) fn run<T, E>(
+        &self,
+        kernel: KernelRef<'_>,
+        stream: StreamRef<'_>,
+        launch: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
         let (shared, launches) = (self.recorder.shared(), Launches::default());
-        let guard = self
-            .open
-            .launch(shared, kernel.into(), stream.into(), &launches);
+        let guard = self.open.launch(shared, kernel, stream, &launches);
         let launched = guard.run(launch);
         if let Some(shared) = shared.filter(|shared| !shared.is_off()) {
             launches.count(shared);

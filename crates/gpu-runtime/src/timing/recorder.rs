@@ -148,17 +148,7 @@ impl Recorder {
         stream: impl Into<StreamRef<'a>>,
     ) -> Option<SpanToken> {
         let shared = self.shared().filter(|shared| !shared.is_off())?;
-        let kernel = kernel.into();
-        let graphs = u64::from(kernel.is_graph());
-        let telemetry = shared.telemetry;
-        telemetry.host().launched(1 - graphs, graphs);
-        if step.is_armed()
-            || (step.number().is_some() && telemetry.spreads() && telemetry.sample_launch())
-        {
-            shared.begin_launch(kernel, step, lane, stream.into())
-        } else {
-            None
-        }
+        shared.begin_token(kernel.into(), step, lane, stream.into())
     }
 
     /// Ends a launch on `stream`. A token that names no open launch is counted.

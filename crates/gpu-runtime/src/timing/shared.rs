@@ -16,6 +16,7 @@ use metrale_telemetry::kernel::{
     EventOps, NotBegun, NotEnded, SpanKey, SpanRing, SpanTag, SpanToken, StepId,
 };
 use metrale_telemetry::runtime::{FOLLOWED_STEPS, Fold};
+use metrale_telemetry::snapshot::RowKind;
 use metrale_telemetry::{Level, Step, Telemetry};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -164,10 +165,53 @@ impl Shared {
             self.refuse(&self.lanes, step);
             return None;
         }
-        self.begin(SpanKey::Lane(lane), step, lane, stream)
+        self.begin(SpanKey::Lane(lane), step, Some(lane), stream)
     }
 
-    /// Begins a launch that was chosen to be timed.
+    /// Begins a launch or a region that ends by its token, if that is to be timed;
+    /// a launch is counted at once.
+    pub(super) fn begin_token(
+        &self,
+        kernel: KernelRef<'_>,
+        step: Step,
+        lane: usize,
+        stream: StreamRef<'_>,
+    ) -> Option<SpanToken> {
+        self.count_launch(kernel);
+        let telemetry = self.telemetry;
+        let is_timed = step.is_armed()
+            || (step.number().is_some() && telemetry.spreads() && telemetry.sample_launch());
+        if is_timed {
+            self.begin_launch(kernel, step, lane, stream)
+        } else {
+            None
+        }
+    }
+
+    /// As [`begin_token`](Self::begin_token), where there are neither steps nor lanes.
+    pub(super) fn begin_without_lane(
+        &self,
+        kernel: KernelRef<'_>,
+        stream: StreamRef<'_>,
+    ) -> Option<SpanToken> {
+        let is_timed = self.telemetry.spreads() && self.telemetry.sample_launch();
+        self.count_launch(kernel);
+        if is_timed {
+            self.begin_sampled(kernel, Step::UNMEASURED, None, stream)
+        } else {
+            None
+        }
+    }
+
+    fn count_launch(&self, kernel: KernelRef<'_>) {
+        match kernel.kind() {
+            RowKind::Kernel => self.telemetry.host().launched(1, 0),
+            RowKind::Graph => self.telemetry.host().launched(0, 1),
+            _ => {}
+        }
+    }
+
+    /// Begins a launch or a region that was chosen to be timed.
     pub(super) fn begin_launch(
         &self,
         kernel: KernelRef<'_>,
@@ -178,10 +222,23 @@ impl Shared {
         if self.telemetry.level() != Level::Kernel {
             return None;
         }
-        self.telemetry.count_sampled_launch();
         if lane >= self.telemetry.lanes() {
+            self.telemetry.count_sampled_launch();
             self.refuse(&self.kernels, step);
             return None;
+        }
+        self.begin_sampled(kernel, step, Some(lane), stream)
+    }
+
+    fn begin_sampled(
+        &self,
+        kernel: KernelRef<'_>,
+        step: Step,
+        lane: Option<usize>,
+        stream: StreamRef<'_>,
+    ) -> Option<SpanToken> {
+        if kernel.kind() != RowKind::Region {
+            self.telemetry.count_sampled_launch();
         }
         let row = match self.names.row(kernel) {
             Some(row) => row,
@@ -196,14 +253,14 @@ impl Shared {
         &self,
         key: SpanKey,
         step: Step,
-        lane: usize,
+        lane: Option<usize>,
         stream: StreamRef<'_>,
     ) -> Option<SpanToken> {
         let ring = self.ring(key);
         let _entry = Entry::of(stream, ring.ops());
         let stream = stream.number_in(self.context);
         let tag = |id| SpanTag {
-            lane: Some(lane),
+            lane,
             armed: step.is_armed(),
             step: id,
         };

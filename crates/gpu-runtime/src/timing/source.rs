@@ -6,7 +6,7 @@ use super::health::Health;
 use super::shared::Shared;
 use metrale_telemetry::kernel::{LANES, OldestSpan, OldestSpans, SpanKey};
 use metrale_telemetry::runtime::{KernelName, RecorderSource};
-use metrale_telemetry::snapshot::{OldestSpanSnapshot, RecorderSnapshot, RowKind};
+use metrale_telemetry::snapshot::{OldestSpanSnapshot, RecorderSnapshot};
 use std::time::Duration;
 
 impl RecorderSource for Shared {
@@ -22,15 +22,7 @@ impl RecorderSource for Shared {
     }
 
     fn name(&self, func: u64) -> Option<KernelName> {
-        let name = self.names.of_row(func)?;
-        Some(KernelName {
-            text: name.text,
-            kind: if name.is_graph {
-                RowKind::Graph
-            } else {
-                RowKind::Kernel
-            },
-        })
+        self.names.of_row(func)
     }
 }
 

@@ -4,8 +4,47 @@
 use super::rig::{App, func, stream};
 use metrale_gpu_runtime::timing;
 use metrale_gpu_sim::control;
-use metrale_telemetry::Level;
 use metrale_telemetry::kernel::{LANE_DECODE, LANE_PREFILL};
+use metrale_telemetry::{Level, Sampling, TelemetryConfig};
+
+/// A framework that knows neither steps nor lanes: `Spread` times one launch in N.
+fn launches_without_lanes(app: &App) {
+    let (here, telemetry) = (stream(app.stream), timing::installed().unwrap().telemetry());
+    let config = telemetry.config();
+    let launch = || {
+        let token = timing::launch_begin(func(app.spin), here);
+        assert!(app.launch(app.spin, app.stream, 1_000).is_success());
+        if let Some(token) = token {
+            timing::launch_end(token, here);
+        }
+        token.is_some()
+    };
+    assert!(!launch(), "no step can be armed");
+    let spread = TelemetryConfig {
+        sampling: Sampling::Spread,
+        every: 10,
+        ..config
+    };
+    telemetry.configure(spread).unwrap();
+    assert_eq!((0..100).filter(|_| launch()).count(), 10);
+    let region = timing::installed().unwrap().region("sampling");
+    let tokens = (0..20).filter_map(|_| timing::region_begin(region, here));
+    assert_eq!(
+        tokens.map(|token| timing::region_end(token, here)).count(),
+        2
+    );
+    control::advance_ns(1_000_000);
+    assert_eq!(timing::harvest(), 12);
+    let rows = telemetry.snapshot().kernels;
+    let timed: Vec<_> = rows.iter().map(|row| (row.samples, row.total_ns)).collect();
+    assert_eq!(timed, [(10, 10_000), (2, 0)]);
+    assert!(rows.iter().all(|row| row.lanes.is_empty()), "in no lane");
+    assert_eq!(
+        (telemetry.host().launches.get(), telemetry.steps()),
+        (101, 0)
+    );
+    telemetry.configure(config).unwrap();
+}
 
 #[test]
 fn one_recorder_serves_a_stack_without_handles() {
@@ -19,6 +58,8 @@ fn one_recorder_serves_a_stack_without_handles() {
     timing::install(app.recorder()).unwrap();
     let rejected = timing::install(app.recorder()).unwrap_err();
     rejected.rejected.close();
+
+    launches_without_lanes(&app);
 
     for _ in 0..2 {
         for lane in [LANE_PREFILL, LANE_DECODE] {
@@ -40,7 +81,7 @@ fn one_recorder_serves_a_stack_without_handles() {
     );
     let host = recorder.telemetry().host();
     let lanes = host.lane_wall.each_ref().map(|lane| lane.count());
-    assert_eq!((lanes, host.launches.get()), ([0, 2, 2], 4));
+    assert_eq!((lanes, host.launches.get()), ([0, 2, 2], 101 + 4));
     assert_eq!(host.step_wall.count(), 1, "the second one is not over");
 
     // A lane begun again gives the first one up; a lane that nobody named is refused.

@@ -27,6 +27,7 @@ mod passes;
 mod processes;
 mod races;
 mod records;
+mod regions;
 mod rig;
 mod snapshot;
 mod spans;

@@ -7,6 +7,7 @@ use metrale_gpu_runtime::timing::{
 };
 use metrale_gpu_sim::control;
 use metrale_telemetry::kernel::LANE_DECODE;
+use metrale_telemetry::snapshot::RowKind;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
 
@@ -351,7 +352,7 @@ fn graph_launches_have_rows_of_their_own() {
         .map(|row| {
             (
                 row.name.as_deref().unwrap(),
-                row.is_graph,
+                row.kind,
                 row.total_ns,
                 row.samples,
             )
@@ -360,9 +361,9 @@ fn graph_launches_have_rows_of_their_own() {
     assert_eq!(
         seen,
         [
-            ("decode bs=64", true, 27_000, 3),
-            ("decode bs=8", true, 12_000, 3),
-            ("spin", false, 300, 3),
+            ("decode bs=64", RowKind::Graph, 27_000, 3),
+            ("decode bs=8", RowKind::Graph, 12_000, 3),
+            ("spin", RowKind::Kernel, 300, 3),
         ]
     );
     assert_eq!(rows[0].func, large.row());

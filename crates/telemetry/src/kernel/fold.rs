@@ -10,7 +10,8 @@
 //!    known.
 //! 4. Where a reader holds what was folded before, steps wait for the next pass;
 //!    where one holds the log, records do, and no timeline is kept.
-//! 5. Memory is taken once, when the fold is made.
+//! 5. Memory is taken once, when the fold is made; what regions need besides, at
+//!    the first step that has some.
 
 mod folding;
 mod records;
@@ -263,12 +264,12 @@ impl Fold {
         let rows = &rows[..rows.partition_point(|row| usize::from(row.entry) == entry)];
         let is_placed = standing.placed && !is_lost;
         let spans = self.spans.of(entry).filter(|_| is_placed);
-        let figures = spans.map(|(lanes, launches)| {
+        let figures = spans.map(|laid| {
             if let Some(kept) = kept {
-                kept.keep(standing.number, lanes, launches);
+                kept.keep(standing.number, &laid);
             }
             let busy = BusyGap::of(floor_ns);
-            self.scratch.figures(self.lanes, lanes, launches, |launch| {
+            self.scratch.figures(self.lanes, laid, |launch| {
                 folded.add_launch(&launch, busy);
             })
         });

@@ -81,6 +81,8 @@ sums! {
         pub waits: u64,
         /// GPU nanoseconds that it waited.
         pub waited_ns: u64,
+        /// Of a region: GPU nanoseconds under no launch and no region within it.
+        pub own_ns: u64,
     }
 }
 
@@ -122,6 +124,7 @@ impl RowFigures {
             self.waits += 1;
             self.waited_ns = self.waited_ns.saturating_add(launch.waited_ns);
         }
+        self.own_ns = self.own_ns.saturating_add(launch.own_ns);
     }
 }
 

@@ -23,7 +23,7 @@ mod pass;
 pub(crate) mod records;
 mod ring;
 mod slot;
-mod span;
+pub(crate) mod span;
 pub(crate) mod steps;
 mod streams;
 pub(crate) mod table;

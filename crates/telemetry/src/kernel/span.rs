@@ -21,6 +21,16 @@ pub enum SpanKey {
     Kernel(u64),
 }
 
+/// The first row of a region. A recorder gives regions the numbers from here on;
+/// no function handle is as high, nor any other row.
+pub const FIRST_REGION: u64 = 3 << 62;
+
+/// Whether a row is a region's: its spans may have others within them.
+#[inline]
+pub(super) const fn is_region(row: u64) -> bool {
+    row >= FIRST_REGION
+}
+
 /// What the caller knows of a span besides its key; it comes back when the
 /// span is over. The default says nothing.
 ///

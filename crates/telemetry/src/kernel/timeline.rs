@@ -4,8 +4,9 @@
 //!
 //! A lane's *time* is the union of its own spans. Launches are clipped to it,
 //! by reading it as a clock that stands still outside the lane's spans; what is
-//! cut off is counted apart. With `sum` the clipped lengths together and `busy`
-//! their union, these hold between whole nanoseconds:
+//! cut off is counted apart. With `sum` the clipped lengths together, of what is in
+//! a region on its stream only the region's, and `busy` their union, these hold
+//! between whole nanoseconds:
 //!
 //! ```text
 //! time = busy + lead + waited + tail       sum = busy + overlap
@@ -14,11 +15,13 @@
 //! Neither the order of the intervals nor that of streams matters.
 
 mod cover;
+mod nested;
 mod settle;
 
 use super::MAX_LANES;
 use crate::sums::sums;
-use cover::{Cover, Part, add_parts, cover};
+use cover::{Cover, Part, add_parts, cover, cover_nested};
+use nested::{Nested, Open, nest};
 use settle::{Settled, Settler, StreamEnd, are_in_order, look, settle};
 
 /// A span at its place.
@@ -64,7 +67,7 @@ sums! {
         pub steps: u64,
         /// The union of the lane's own spans in each step.
         pub time_ns: u64,
-        /// A launch of the lane ran.
+        /// A launch or a region of the lane ran.
         pub busy_ns: u64,
         /// None did, before the lane's first.
         pub lead_ns: u64,
@@ -100,6 +103,8 @@ pub(super) struct Before {
     pub(super) gap_ns: Option<i64>,
     /// How long its lane had waited for it.
     pub(super) waited_ns: u64,
+    /// Of a region: its time under no span within it.
+    pub(super) own_ns: u64,
 }
 
 /// The lanes' figures, and those of all lanes together.
@@ -117,6 +122,17 @@ pub(super) struct Scratch {
     /// Disjoint parts of lanes' time, in order: of each lane, then of all.
     parts: Vec<Part>,
     ends: Vec<StreamEnd>,
+    /// Of steps with regions. The first such step takes its memory.
+    nested: Vec<Nested>,
+    open: Vec<Open>,
+}
+
+/// What a step is laid out of.
+pub(super) struct Laid<'a> {
+    /// Spans of lanes.
+    pub(super) lanes: &'a mut [Interval],
+    pub(super) launches: &'a mut [Interval],
+    pub(super) regions: &'a [Interval],
 }
 
 impl Scratch {
@@ -126,22 +142,30 @@ impl Scratch {
             settled: Vec::with_capacity(launches),
             parts: Vec::with_capacity(64),
             ends: Vec::with_capacity(64),
+            nested: Vec::new(),
+            open: Vec::new(),
         }
     }
 
-    /// Lays a step out: the spans of its `named` lanes, and its launches. Tells
-    /// `each` of every launch, in the order of starts.
+    /// Lays a step out whose first `named` lanes have names. Tells `each` of every
+    /// launch and region, in the order of starts.
     pub(super) fn figures(
         &mut self,
         named: usize,
-        lanes: &mut [Interval],
-        launches: &mut [Interval],
+        step: Laid<'_>,
         mut each: impl FnMut(Before),
     ) -> Figures {
+        let Laid {
+            lanes,
+            launches,
+            regions,
+        } = step;
         let Self {
             settled,
             parts,
             ends,
+            nested,
+            open,
         } = self;
         settle(lanes, ends, settled);
         parts.clear();
@@ -156,6 +180,10 @@ impl Scratch {
         }
         let mut covers = ranges.map(|range| Cover::new(&parts[range]));
         let covers = &mut covers[..=named];
+        if !regions.is_empty() {
+            nest(regions, launches, ends, open, nested);
+            return cover_nested(covers, nested, &mut each);
+        }
         let (has_lanes, are_apart) = look(lanes, launches);
         if are_apart || are_in_order(launches, ends) {
             let mut settler = Settler::new(launches, ends);

@@ -172,7 +172,9 @@ pub struct LaneSnapshot {
 ///
 /// assert_eq!(RowKind::Graph.as_str(), "graph");
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum RowKind {
@@ -181,6 +183,11 @@ pub enum RowKind {
     Kernel,
     /// A graph of the application: one row for all that is in it.
     Graph,
+    /// Work that the application named, with the launches and regions within it:
+    /// their time is part of its own.
+    Region,
+    /// A copy, or a set of memory.
+    Copy,
 }
 
 impl RowKind {
@@ -190,6 +197,8 @@ impl RowKind {
         match self {
             Self::Kernel => "kernel",
             Self::Graph => "graph",
+            Self::Region => "region",
+            Self::Copy => "copy",
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::kernel::landing::Landing;
 use crate::kernel::ops::EventOps;
 use crate::kernel::pass::Finds;
 use crate::kernel::ring::SpanRing;
-use crate::kernel::span::{Harvested, Landed, Lost, SpanKey, StepId};
+use crate::kernel::span::{Harvested, Landed, Lost, SpanKey, StepId, is_region};
 use crate::kernel::steps::{Standing, StepTable};
 use crate::kernel::timeline::{Interval, NO_ROW};
 use crate::sync::relaxed::{lock, try_lock};
@@ -81,6 +81,9 @@ impl Folding<'_> {
 
     #[inline(always)]
     fn launch(&mut self, func: u64, span: Landed) {
+        if is_region(func) {
+            return self.region(func, span);
+        }
         let Self {
             fold,
             table,
@@ -94,6 +97,33 @@ impl Folding<'_> {
         });
         if is_in_run {
             fold.spans.push(span.start_ns, span.ns, span.stream, row);
+        }
+    }
+
+    #[inline(never)]
+    fn region(&mut self, row: u64, span: Landed) {
+        let Self {
+            fold,
+            table,
+            landing,
+            ..
+        } = self;
+        // The step first, as of a launch.
+        let track = span.flags.track();
+        let entry = track.and_then(|track| fold.count(table, track));
+        let place = landing.launch(row, span.flags, span.ns, |launches| {
+            fold.add_row(&launches);
+        });
+        if let Some(entry) = entry {
+            let region = Interval {
+                start_ns: 0,
+                ns: span.ns,
+                stream: span.stream,
+                row: place,
+                lane: span.flags.lane_index(),
+                entry: entry as u8,
+            };
+            fold.spans.push_region(span.start_ns, region);
         }
     }
 

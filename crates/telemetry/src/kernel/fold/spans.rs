@@ -9,9 +9,10 @@
 
 use crate::kernel::span::Flags;
 use crate::kernel::steps::{FOLLOWED_STEPS, StepTable};
-use crate::kernel::timeline::Interval;
+use crate::kernel::timeline::{Interval, Laid};
 
-/// Spans of a step that can be laid out in time; and of lanes, in all.
+/// Spans of a step that can be laid out in time; and of lanes and of regions, in
+/// all.
 pub const MAX_STEP_SPANS: usize = 16_384;
 /// Launches of all waiting steps that can.
 pub const MAX_SPANS: usize = 65_536;
@@ -64,12 +65,14 @@ const NO_RUN: Run = Run {
 pub(super) struct Spans {
     steps: [Step; FOLLOWED_STEPS],
     lanes: Vec<Interval>,
+    regions: Vec<Interval>,
     launches: Vec<Interval>,
     run: Run,
     /// Spans of steps that were given up.
     pub(super) late: u64,
     /// Of the step that is laid out, and of no other.
     own_lanes: Vec<Interval>,
+    own_regions: Vec<Interval>,
     own_launches: Vec<Interval>,
 }
 
@@ -78,10 +81,12 @@ impl Spans {
         Self {
             steps: [NO_STEP; FOLLOWED_STEPS],
             lanes: Vec::with_capacity(MAX_STEP_SPANS),
+            regions: Vec::new(),
             launches: Vec::with_capacity(MAX_SPANS),
             run: NO_RUN,
             late: 0,
             own_lanes: Vec::with_capacity(MAX_STEP_SPANS),
+            own_regions: Vec::new(),
             own_launches: Vec::with_capacity(MAX_STEP_SPANS),
         }
     }
@@ -188,13 +193,29 @@ impl Spans {
         }
     }
 
-    /// Keeps the place of a lane's span, if its step has places.
+    /// Keeps the place of a span of a lane, if its step has places.
     pub(super) fn push_lane(&mut self, start_ns: Option<i64>, span: Interval) {
+        self.push_beside(|spans| &mut spans.lanes, start_ns, span);
+    }
+
+    /// The same, of a region.
+    pub(super) fn push_region(&mut self, start_ns: Option<i64>, span: Interval) {
+        self.push_beside(|spans| &mut spans.regions, start_ns, span);
+    }
+
+    fn push_beside(
+        &mut self,
+        kind: impl FnOnce(&mut Self) -> &mut Vec<Interval>,
+        start_ns: Option<i64>,
+        span: Interval,
+    ) {
         let entry = usize::from(span.entry);
+        let is_placed = self.steps[entry].is_placed;
+        let spans = kind(self);
         match start_ns {
-            Some(start_ns) if self.lanes.len() < MAX_STEP_SPANS => {
-                if self.steps[entry].is_placed {
-                    self.lanes.push(Interval { start_ns, ..span });
+            Some(start_ns) if spans.len() < MAX_STEP_SPANS => {
+                if is_placed {
+                    spans.push(Interval { start_ns, ..span });
                 }
             }
             _ => self.unplace(entry),
@@ -215,6 +236,7 @@ impl Spans {
         let is_gone = |entry: usize| entries >> entry & 1 == 1;
         let stays = |span: &Interval| !is_gone(usize::from(span.entry));
         self.lanes.retain(stays);
+        self.regions.retain(stays);
         let mut steps = self.steps.iter().enumerate();
         if steps.all(|(entry, step)| step.parts == 0 || is_gone(entry)) {
             self.launches.clear();
@@ -241,9 +263,9 @@ impl Spans {
         }
     }
 
-    /// A step's spans of lanes and its launches, after the end of the run;
-    /// `None`: they have no places, or are too many.
-    pub(super) fn of(&mut self, entry: usize) -> Option<(&mut [Interval], &mut [Interval])> {
+    /// What a step is laid out of, after the end of the run; `None`: its spans have
+    /// no places, or are too many.
+    pub(super) fn of(&mut self, entry: usize) -> Option<Laid<'_>> {
         let step = self.steps[entry];
         if !step.is_placed {
             return None;
@@ -251,6 +273,8 @@ impl Spans {
         let is_own = |span: &&Interval| usize::from(span.entry) == entry;
         self.own_lanes.clear();
         self.own_lanes.extend(self.lanes.iter().filter(is_own));
+        self.own_regions.clear();
+        self.own_regions.extend(self.regions.iter().filter(is_own));
         let launches = match step.parts {
             0 => &mut [],
             _ => &mut self.launches[step.from as usize..step.to as usize],
@@ -262,8 +286,12 @@ impl Spans {
             self.own_launches.extend(launches.iter().filter(is_own));
             &mut self.own_launches
         };
-        let is_room = self.own_lanes.len() + launches.len() <= MAX_STEP_SPANS;
-        is_room.then_some((&mut self.own_lanes, launches))
+        let spans = self.own_lanes.len() + self.own_regions.len() + launches.len();
+        (spans <= MAX_STEP_SPANS).then_some(Laid {
+            lanes: &mut self.own_lanes,
+            launches,
+            regions: &self.own_regions,
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod programs;
 mod records;
+mod regions;
 mod rig;
 mod room;
 

@@ -10,6 +10,7 @@ const NONE: Before = Before {
     ns: 10,
     gap_ns: None,
     waited_ns: 0,
+    own_ns: 0,
 };
 
 fn added(launch: Before, floor_ns: Option<u64>) -> RowFigures {
@@ -104,6 +105,7 @@ fn sums_of_rows_saturate() {
         idle_start_ns: u64::MAX,
         waits: u64::MAX,
         waited_ns: u64::MAX,
+        own_ns: u64::MAX,
     };
     assert_eq!(most.plus(most), most);
 }

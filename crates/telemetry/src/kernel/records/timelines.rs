@@ -3,7 +3,7 @@
 //! once; a step overwrites the oldest.
 
 use crate::kernel::fold::MAX_STEP_SPANS;
-use crate::kernel::timeline::Interval;
+use crate::kernel::timeline::{Interval, Laid};
 
 /// Timelines that are kept.
 pub const KEPT_TIMELINES: usize = 4;
@@ -18,6 +18,8 @@ pub struct Timeline {
     pub lanes: Vec<TimelineSpan>,
     /// Its launches, on each stream in the order of their begins.
     pub launches: Vec<TimelineSpan>,
+    /// Its regions, on each stream in the order of their begins.
+    pub regions: Vec<TimelineSpan>,
 }
 
 /// A span of a timeline.
@@ -30,19 +32,21 @@ pub struct TimelineSpan {
     pub ns: u64,
     /// The stream of its end.
     pub stream: u64,
-    /// The lane itself, or the one that a launch is of.
+    /// The lane itself, or the one that a launch or a region is of.
     pub lane: Option<usize>,
-    /// The row of a launch, as [`KernelTime::func`](crate::kernel::KernelTime);
-    /// `None`: a lane, or a launch that found the table full.
+    /// The row of a launch or a region, as
+    /// [`KernelTime::func`](crate::kernel::KernelTime); `None`: a lane, or one that
+    /// found the table full.
     pub func: Option<u64>,
 }
 
 #[derive(Default)]
 struct Kept {
     step: u64,
-    /// Of these the first are lanes.
+    /// First its lanes, then its launches, then its regions.
     spans: Vec<Interval>,
     lanes: usize,
+    launches: usize,
 }
 
 /// See the module.
@@ -69,13 +73,15 @@ impl Timelines {
 
     /// Keeps a step of at most [`MAX_STEP_SPANS`]; after
     /// [`take_memory`](Self::take_memory) without allocating.
-    pub(in crate::kernel) fn keep(&mut self, step: u64, lanes: &[Interval], launches: &[Interval]) {
+    pub(in crate::kernel) fn keep(&mut self, step: u64, spans: &Laid<'_>) {
         if let Some(kept) = self.kept.get_mut(self.total % KEPT_TIMELINES) {
             kept.step = step;
-            kept.lanes = lanes.len();
+            kept.lanes = spans.lanes.len();
+            kept.launches = spans.launches.len();
             kept.spans.clear();
-            kept.spans.extend_from_slice(lanes);
-            kept.spans.extend_from_slice(launches);
+            kept.spans.extend_from_slice(spans.lanes);
+            kept.spans.extend_from_slice(spans.launches);
+            kept.spans.extend_from_slice(spans.regions);
             self.total += 1;
         }
     }
@@ -92,11 +98,13 @@ impl Timelines {
         let steps = self.total.saturating_sub(KEPT_TIMELINES)..self.total;
         let kept = steps.filter_map(|at| self.kept.get(at % KEPT_TIMELINES));
         let timelines = kept.map(|kept| {
-            let (lanes, launches) = kept.spans.split_at(kept.lanes);
+            let (lanes, others) = kept.spans.split_at(kept.lanes);
+            let (launches, regions) = others.split_at(kept.launches);
             Timeline {
                 step: kept.step,
                 lanes: lanes.iter().map(span).collect(),
                 launches: launches.iter().map(span).collect(),
+                regions: regions.iter().map(span).collect(),
             }
         });
         timelines.collect()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How launches cover a lane's time.
 
+use super::nested::Nested;
 use super::settle::{NO_GAP, Settled, length};
 use super::{Before, Figures, LaneFigures};
 use crate::kernel::MAX_LANES;
@@ -33,14 +34,7 @@ pub(super) fn cover(
     let Some((device, of_lanes)) = covers.split_last_mut() else {
         return Figures::default();
     };
-    let mut tell = |launch: &Settled, waited_ns| {
-        each(Before {
-            row: launch.row,
-            ns: length(launch.start_ns, launch.end_ns),
-            gap_ns: Some(launch.gap_ns).filter(|gap_ns| *gap_ns != NO_GAP),
-            waited_ns,
-        });
-    };
+    let mut tell = |launch: &Settled, waited_ns| each(before(launch, waited_ns));
     // Where one lane has all, as mostly, the device's figures are its own.
     let only = has_lanes.trailing_zeros() as usize;
     if let Some(lane) = of_lanes.get_mut(only)
@@ -65,6 +59,42 @@ pub(super) fn cover(
     Figures {
         lanes: of_all(of_lanes),
         device: device.figures(),
+    }
+}
+
+/// As [`cover`], where there are regions.
+pub(super) fn cover_nested(
+    covers: &mut [Cover<'_>],
+    nested: &[Nested],
+    each: &mut impl FnMut(Before),
+) -> Figures {
+    let Some((device, of_lanes)) = covers.split_last_mut() else {
+        return Figures::default();
+    };
+    for span in nested {
+        let launch = &span.settled;
+        let lane = of_lanes.get_mut(usize::from(launch.lane));
+        let waited_ns = lane.map_or(0, |lane| lane.take_rest(launch, span.lane_until_ns));
+        device.take_rest(launch, span.until_ns);
+        each(Before {
+            own_ns: span.own_ns,
+            ..before(launch, waited_ns)
+        });
+    }
+    Figures {
+        lanes: of_all(of_lanes),
+        device: device.figures(),
+    }
+}
+
+#[inline]
+fn before(launch: &Settled, waited_ns: u64) -> Before {
+    Before {
+        row: launch.row,
+        ns: length(launch.start_ns, launch.end_ns),
+        gap_ns: Some(launch.gap_ns).filter(|gap_ns| *gap_ns != NO_GAP),
+        waited_ns,
+        own_ns: 0,
     }
 }
 
@@ -158,6 +188,21 @@ impl<'a> Cover<'a> {
         } else {
             self.take_clipped(launch.start_ns, launch.end_ns)
         }
+    }
+
+    /// As [`take`](Self::take), of what is left of a launch after `until_ns`,
+    /// where it began before that.
+    fn take_rest(&mut self, launch: &Settled, until_ns: i64) -> u64 {
+        if until_ns <= launch.start_ns {
+            return self.take(launch);
+        }
+        if launch.end_ns <= until_ns {
+            return 0;
+        }
+        self.take(&Settled {
+            start_ns: until_ns,
+            ..*launch
+        })
     }
 
     /// As [`take`](Self::take), of any launch.

@@ -17,6 +17,19 @@ pub(super) struct Settled {
     pub(super) lane: u8,
 }
 
+impl Settled {
+    /// A span where its place says.
+    pub(super) fn at_start_of(span: &Interval) -> Self {
+        Self {
+            start_ns: span.start_ns,
+            end_ns: end_of(span.start_ns, span.ns),
+            gap_ns: NO_GAP,
+            row: span.row,
+            lane: span.lane,
+        }
+    }
+}
+
 /// No gap is known.
 pub(super) const NO_GAP: i64 = i64::MIN;
 
@@ -78,6 +91,29 @@ impl<'a> Settler<'a> {
             lane: span.lane,
         }
     }
+
+    /// What ended on the stream so far says nothing of what comes there: it is given
+    /// back, until a region on the stream is over.
+    pub(super) fn enter(&mut self, stream: u64) -> StreamEnd {
+        self.before = change_stream(self.ends, self.before, stream);
+        let before = self.before;
+        self.before.end_ns = NO_END;
+        before
+    }
+
+    /// A region is over that was entered when `before` was given back.
+    pub(super) fn leave(&mut self, before: StreamEnd, region: &Settled) {
+        self.before = change_stream(self.ends, self.before, before.stream);
+        let last = &mut self.before;
+        for (start_ns, end_ns) in [
+            (before.start_ns, before.end_ns),
+            (region.start_ns, region.end_ns),
+        ] {
+            if last.end_ns <= end_ns {
+                (last.start_ns, last.end_ns) = (start_ns, end_ns);
+            }
+        }
+    }
 }
 
 /// A bit for each lane that has a span or a launch, and whether each launch
@@ -131,12 +167,17 @@ pub(super) fn settle(
 /// the gap between the two; or where that is very long.
 #[inline(never)]
 fn move_to_end(start_ns: i64, before_start_ns: i64, before_end_ns: i64) -> (i64, i64) {
-    let is_before = start_ns < before_end_ns;
-    if is_before && start_ns.abs_diff(before_end_ns) <= rounding_ns(start_ns, before_start_ns) {
+    if is_rounding(start_ns, before_start_ns, before_end_ns) {
         (before_end_ns, 0)
     } else {
         (start_ns, start_ns.saturating_sub(before_end_ns))
     }
+}
+
+/// Whether a place is before the end of a span that starts at `from_ns` by no more
+/// than the rounding of the two places.
+pub(super) fn is_rounding(place_ns: i64, from_ns: i64, end_ns: i64) -> bool {
+    place_ns < end_ns && place_ns.abs_diff(end_ns) <= rounding_ns(place_ns, from_ns)
 }
 
 #[inline]

@@ -2,14 +2,15 @@
 //! A step's figures against two other ways to come by them: a walk from
 //! nanosecond to nanosecond, and sets of ranges of another author's making.
 
+mod regions;
 mod sets;
 mod settle;
 mod walk;
 
-use super::{Before, Figures, LaneFigures, NO_LANE, Scratch};
+use super::{Before, Figures, Laid, LaneFigures, NO_LANE, Scratch};
 use proptest::prelude::*;
 
-/// A span of a lane, or a launch.
+/// A span of a lane, a launch, or a region.
 #[derive(Clone, Copy, Debug)]
 struct Interval {
     start_ns: i64,
@@ -18,6 +19,7 @@ struct Interval {
     row: u16,
     lane: u8,
     is_lane: bool,
+    is_region: bool,
 }
 
 impl Interval {
@@ -40,11 +42,23 @@ fn figures(spans: &[Interval]) -> (Figures, Vec<Before>) {
     let mut scratch = Scratch::default();
     // What a step before left is forgotten.
     let (before, mut told) = (lane(0, 1, -50, 1_000).placed(), Vec::new());
-    scratch.figures(LANES, &mut [before], &mut [before], |_| ());
-    let (lanes, launches): (Vec<_>, Vec<_>) = spans.iter().partition(|span| span.is_lane);
-    let placed = |spans: Vec<Interval>| spans.iter().map(Interval::placed).collect();
-    let (mut lanes, mut launches): (Vec<_>, Vec<_>) = (placed(lanes), placed(launches));
-    let figures = scratch.figures(LANES, &mut lanes, &mut launches, |launch| told.push(launch));
+    let step = Laid {
+        lanes: &mut [before],
+        launches: &mut [before],
+        regions: &[before],
+    };
+    scratch.figures(LANES, step, |_| ());
+    let placed = |is_lane, is_region| {
+        let own = |span: &&Interval| span.is_lane == is_lane && span.is_region == is_region;
+        let own = spans.iter().filter(own);
+        own.map(Interval::placed).collect::<Vec<_>>()
+    };
+    let step = Laid {
+        lanes: &mut placed(true, false),
+        launches: &mut placed(false, false),
+        regions: &placed(false, true),
+    };
+    let figures = scratch.figures(LANES, step, |launch| told.push(launch));
     (figures, told)
 }
 
@@ -56,6 +70,7 @@ fn lane(lane: u8, stream: u64, start_ns: i64, ns: u64) -> Interval {
         row: super::NO_ROW,
         lane,
         is_lane: true,
+        is_region: false,
     }
 }
 
@@ -64,6 +79,13 @@ fn launch(lane: u8, stream: u64, start_ns: i64, ns: u64) -> Interval {
         row: 0,
         is_lane: false,
         ..self::lane(lane, stream, start_ns, ns)
+    }
+}
+
+fn region(lane: u8, stream: u64, start_ns: i64, ns: u64) -> Interval {
+    Interval {
+        is_region: true,
+        ..launch(lane, stream, start_ns, ns)
     }
 }
 

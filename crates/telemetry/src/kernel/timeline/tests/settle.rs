@@ -5,12 +5,15 @@
 use super::Interval;
 use super::{figures, lane, launch};
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Settled {
     pub(super) span: Interval,
     pub(super) start_ns: i64,
     pub(super) end_ns: i64,
     pub(super) gap_ns: Option<i64>,
+    /// The places, among launches and regions, of the regions that it began in,
+    /// the outermost first.
+    pub(super) within: Vec<usize>,
 }
 
 /// How far neighbouring f32 numbers are apart at a place in milliseconds.
@@ -20,36 +23,63 @@ fn step_ns(place_ns: i64) -> f64 {
     (f64::from(next) - f64::from(place)) * 1e6
 }
 
-/// Spans in the order of their settled starts; lanes and launches each by
-/// themselves.
+/// Whether a place is before the end of a span by rounding.
+pub(super) fn is_rounding(place_ns: i64, from_ns: i64, end_ns: i64) -> bool {
+    let early = end_ns - place_ns;
+    early > 0 && early as f64 <= (step_ns(place_ns) + step_ns(from_ns)).ceil()
+}
+
+/// Spans in the order of their settled starts; lanes by themselves, launches and
+/// regions together.
 pub(super) fn by_stream(spans: &[Interval]) -> Vec<Settled> {
     let mut out = Vec::new();
     for is_lane in [true, false] {
         let kind = spans.iter().filter(|span| span.is_lane == is_lane);
         let mut kind: Vec<_> = kind.collect();
-        kind.sort_by_key(|span| span.start_ns);
+        // A region is around what starts with it.
+        kind.sort_by_key(|span| (span.start_ns, !span.is_region));
         let mut settled: Vec<Settled> = Vec::new();
         for span in kind {
-            let before = settled
-                .iter()
-                .filter(|before| before.span.stream == span.stream)
-                .max_by_key(|before| before.end_ns);
-            let gap_ns = before.map(|before| span.start_ns - before.end_ns);
-            let moved = before.filter(|before| {
-                let most = step_ns(span.start_ns) + step_ns(before.start_ns);
-                let early = before.end_ns - span.start_ns;
-                early > 0 && early as f64 <= most.ceil()
+            let own = settled.iter().enumerate();
+            let own = own.filter(|(_, before)| before.span.stream == span.stream);
+            let own: Vec<_> = own.collect();
+            let is_open = |before: &Settled| {
+                let is_over = before.end_ns <= span.start_ns
+                    || is_rounding(span.start_ns, before.start_ns, before.end_ns);
+                before.span.is_region && !is_over
+            };
+            let last = own.iter().rev().find(|(_, before)| is_open(before));
+            let within = last.map_or_else(Vec::new, |(at, region)| {
+                region.within.iter().copied().chain([*at]).collect()
             });
+            let over = own.iter().filter(|(at, _)| !within.contains(at));
+            // In a region only what came in it as well.
+            let since = within.last().copied().unwrap_or(0);
+            let before = over.filter(|(at, _)| *at >= since);
+            let before = before.map(|(_, before)| *before);
+            let before = before.max_by_key(|before| before.end_ns);
+            let gap_ns = before.map(|before| span.start_ns - before.end_ns);
+            let moved =
+                before.filter(|before| is_rounding(span.start_ns, before.start_ns, before.end_ns));
             let start_ns = moved.map_or(span.start_ns, |before| before.end_ns);
             settled.push(Settled {
                 span: *span,
                 start_ns,
                 end_ns: start_ns + span.ns as i64,
                 gap_ns: if moved.is_some() { Some(0) } else { gap_ns },
+                within,
             });
         }
-        settled.sort_by_key(|settled| settled.start_ns);
-        out.extend(settled);
+        let order = settled.clone();
+        let mut moved: Vec<_> = (0..settled.len()).collect();
+        moved.sort_by_key(|at| settled[*at].start_ns);
+        out.extend(moved.iter().map(|at| {
+            let place = |of: &usize| moved.iter().position(|at| at == of);
+            Settled {
+                within: order[*at].within.iter().filter_map(place).collect(),
+                ..order[*at].clone()
+            }
+        }));
     }
     out
 }

@@ -13,7 +13,7 @@ pub(super) fn figures(settled: &[Settled], lane: Option<u8>) -> (LaneFigures, Ve
     let mut launches: Vec<(Settled, u64)> = settled
         .iter()
         .filter(|span| !span.span.is_lane)
-        .map(|span| (*span, 0))
+        .map(|span| (span.clone(), 0))
         .collect();
     let mut sums = LaneFigures {
         steps: u64::from(!lanes.is_empty()),
