@@ -177,7 +177,11 @@ class Chart {
   cursorTo(x, top = 10) {
     const { min, max } = this.plot.scales.x;
     if (x < min || x > max) this.show(x - (max - min) / 2, x + (max - min) / 2);
-    requestAnimationFrame(() => this.plot.setCursor({ left: this.plot.valToPos(x, "x"), top }));
+    requestAnimationFrame(() => {
+      // A cursor outside the plot is none.
+      const left = Math.max(0, Math.min(this.plot.valToPos(x, "x"), this.plot.over.clientWidth));
+      this.plot.setCursor({ left, top });
+    });
   }
 
   /** A wheel with Ctrl, which is also a pinch on a pad; one finger moves, two zoom. */

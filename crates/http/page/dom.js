@@ -44,7 +44,7 @@ function tellCell(td, cell) {
   if (of.draw) {
     of.draw(td);
   } else if (of.key || of.tag) {
-    if (td.childElementCount === 0) td.replaceChildren(el("i", { className: "key" }), el("span"), el("span", { className: "tag" }));
+    if (td.childElementCount === 0) td.replaceChildren(el("i", { className: "key" }), el("span"), " ", el("span", { className: "tag" }));
     const [key, name, tag] = td.children;
     key.hidden = !of.key;
     if (of.key) swatch(key, of.key);

@@ -22,7 +22,7 @@ class Distribution {
     this.chart = new Chart(figure, {
       title: lane, what: `Distribution of the GPU time of ${lane}`, height: 130,
       options: () => ({
-        scales: { x: { time: false, distr: 3, log: 2 }, y: { range: (plot, min, max) => [0, max * 1.3] } },
+        scales: { x: { time: false, distr: 3, log: 2, range: (plot, min, max) => [min, max] }, y: { range: (plot, min, max) => [0, max * 1.3] } },
         axes: [
           { splits: (plot, axis, min, max) => octaves(min, max), values: (plot, ticks) => ticks.map(tick) },
           { size: 44, values: (plot, ticks) => ticks.map((value) => `${value} %`) },

@@ -53,7 +53,7 @@ function viewOf(timeline, snapshot) {
   const inOrder = [...sums.values()].sort((a, b) => b.ns - a.ns);
   const longest = [...new Set(inOrder.map(({ row }) => row).filter(known))].slice(0, NAMED);
   return {
-    ...timeline, sums: inOrder, longest, range: [begin, end],
+    ...timeline, of: timeline, sums: inOrder, longest, range: [begin, end],
     hasOthers: timeline.launches.some(({ row }) => !longest.includes(row)),
     // Streams from the bottom up, so that the first is on top.
     streams: [...new Set(all.map((span) => span.stream))].reverse(),
@@ -63,6 +63,7 @@ function viewOf(timeline, snapshot) {
 }
 
 function drawTimeline(timeline, snapshot) {
+  if (laidOut && laidOut.of === timeline) return;
   if (timelineChart.held || timelineChart.area.contains(document.activeElement)) return;
   laidOut = viewOf(timeline, snapshot) ?? laidOut;
   byId("timeline-none").hidden = laidOut !== null;
