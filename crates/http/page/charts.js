@@ -72,8 +72,7 @@ class Chart {
       cursor: { drag: { x: true, y: false }, points: { show: false }, y: false, ...own.cursor },
     }, this.data, this.area);
     this.pointers();
-    each(this.legend, this.config.keys?.() ?? [], () => el("span", {}, el("i", { className: "key" }), el("span")), (span, [name, fill]) => {
-      span.style.marginRight = "12px";
+    each(this.legend, this.config.keys?.() ?? [], () => el("span", { className: "entry" }, el("i", { className: "key" }), el("span")), (span, [name, fill]) => {
       swatch(span.firstChild, fill);
       text(span.lastChild, name);
     });

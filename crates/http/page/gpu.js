@@ -13,7 +13,7 @@ const gpuChart = new Chart(byId("gpu-chart"), {
   keys: () => STATES.filter(([name]) => name !== "unknown").map(([, title, key]) => [title, key]),
   options: () => ({
     scales: { x: { time: true }, y: { range: [0, 100] } },
-    axes: [{ values: (plot, ticks) => ticks.map((second) => new Date(1000 * second).toLocaleTimeString("en-GB")), space: 80 }, { size: 44, values: (plot, ticks) => ticks.map((value) => `${value} %`) }],
+    axes: [{ values: (plot, ticks) => ticks.map((second) => new Date(1000 * second).toLocaleTimeString("en-GB")), space: 80, incrs: [1, 5, 10, 30, 60, 120, 300] }, { size: 44, values: (plot, ticks) => ticks.map((value) => `${value} %`) }],
     series: [{}, ...layerSeries(STATES.map(([, , key]) => key))],
   }),
   read: (index) => pointText(gpuPoints[index]),
@@ -71,8 +71,8 @@ function drawLanes(figures) {
 }
 
 function laneBar(td, part, key) {
-  if (td.childElementCount !== 2) td.replaceChildren(el("div", { className: "stack" }), el("span"));
-  const [bar, label] = td.children;
+  if (td.childElementCount !== 1) td.replaceChildren(el("div", { className: "labelled" }, el("div", { className: "stack" }), el("span")));
+  const [bar, label] = td.firstElementChild.children;
   stack(bar, [[part, key, share(part)]]);
   text(label, share(part));
 }

@@ -91,7 +91,13 @@ class Distribution {
 /** Round times for a logarithmic axis. */
 function octaves(min, max) {
   const found = [];
-  const steps = max / min > 30 ? [1, 10] : max / min > 4 ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 5, 6, 8];
+  if (max < 8 * min) {
+    const sizes = [0.1, 0.2, 0.5, 1, 2].map((size) => size * 10 ** Math.floor(Math.log10(max - min)));
+    const step = sizes.findLast((size) => 3 * size <= max - min);
+    for (let ns = Math.ceil(min / step) * step; ns <= max; ns += step) found.push(ns);
+    return found;
+  }
+  const steps = max / min > 100 ? [1] : [1, 2, 5];
   for (let decade = 10 ** Math.floor(Math.log10(min)); decade <= max; decade *= 10) {
     for (const step of steps) {
       const ns = step * decade;

@@ -88,6 +88,7 @@ function drawSpans(plot) {
   ctx.clip();
   ctx.font = `${Math.round(11 * scale)}px system-ui, sans-serif`;
   ctx.textBaseline = "middle";
+  ctx.textAlign = "left";
   for (const span of laidOut.lane_spans) {
     const [from, to, at] = [x(span.start_ns), x(span.start_ns + span.ns), top(span.stream) + 4 * scale];
     ctx.fillStyle = colour("--faint");

@@ -55,3 +55,8 @@ pub use pages::{MAX_REQUESTS, Pages, STUCK_AFTER, WITHIN};
 pub use reading::merged;
 pub use server::{MAX_CONNECTIONS, Server};
 pub use steps::STEPS;
+
+/// The example of `docs/page.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/page.md")]
+struct Document;
