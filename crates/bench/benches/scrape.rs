@@ -14,7 +14,6 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use std::hint::black_box;
-use std::sync::Arc;
 
 /// Telemetry with every lane and every row used, and series for as many kernels
 /// as a collector asks for by itself.
@@ -37,7 +36,7 @@ fn registry_of(telemetry: &'static Telemetry) -> Registry {
     let collector = MetraleCollector::new(telemetry).label("gpu", "GPU-1");
     let collector = collector.expect("a label");
     collector.register(&mut registry).expect("the first");
-    let name = |func| Some(Arc::from(format!("kernel {func}")));
+    let name = |func| Some(format!("kernel {func}").into());
     telemetry.promote_kernels(name, str::to_owned);
     assert_eq!(telemetry.snapshot().kernel_series.len(), TOP_KERNELS + 1);
     registry

@@ -27,7 +27,7 @@ pub struct Differences {
     pub missed_spans: u64,
     /// Their time.
     pub missed_ns: u64,
-    /// Kernels and graphs without a row, as the table was full.
+    /// Kernels, graphs and copies without a row, as the table was full.
     pub rowless: u64,
     /// The time of their spans.
     pub rowless_ns: u64,
@@ -40,7 +40,7 @@ pub struct Differences {
 pub struct Check {
     /// Of the lanes.
     pub lanes: Differences,
-    /// Of kernels and graphs; only where every step was armed.
+    /// Of kernels, graphs and copies; only where every step was armed.
     pub kernels: Option<Differences>,
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn lanes(plan: &Plan, rows: &[LaneRow]) -> Differences {
     differences
 }
 
-/// Kernels and graphs, where every launch was to be timed.
+/// Kernels, graphs and copies, where every launch was to be timed.
 pub(crate) fn kernels(plan: &Plan, rows: &[KernelRow]) -> Differences {
     let mut differences = Differences::default();
     let mut launches: BTreeMap<(u32, Launched), Expected> = BTreeMap::new();
@@ -113,6 +113,11 @@ pub(crate) fn kernels(plan: &Plan, rows: &[KernelRow]) -> Differences {
                 stream,
                 duration_ns,
             } => (Launched::Kernel(kernel), stream, duration_ns),
+            What::Copy {
+                copy,
+                stream,
+                duration_ns,
+            } => (Launched::Copy(copy), stream, duration_ns),
             What::Graph { graph } => {
                 let planned = &plan.graphs[graph as usize];
                 (

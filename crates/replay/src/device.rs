@@ -10,7 +10,7 @@ use cudarc::driver::{
     PushKernelArg, sys,
 };
 use cudarc::nvrtc::Ptx;
-use metrale_gpu_runtime::timing::{GraphRef, Harvest, Recorder, RecorderConfig};
+use metrale_gpu_runtime::timing::{GraphRef, Harvest, Recorder, RecorderConfig, RegionRef};
 use metrale_telemetry::Telemetry;
 
 use crate::plan::{Chain, Graph, Plan};
@@ -33,6 +33,8 @@ pub(crate) struct Device {
     /// By index into [`Plan::kernels`].
     functions: Vec<CudaFunction>,
     copy: CudaFunction,
+    /// By index into [`Plan::copies`].
+    copies: Vec<RegionRef>,
     /// By index into [`Plan::graphs`].
     graphs: HashMap<u32, (GraphRef, CudaGraph)>,
     context: Arc<CudaContext>,
@@ -74,6 +76,8 @@ impl Device {
             // The driver only knows the names of the PTX.
             recorder.name(function, name);
         }
+        let copies = plan.copies.iter().map(|name| recorder.copy(name));
+        let copies = copies.collect();
         let streams = (0u32..)
             .zip(&plan.streams)
             .filter(|(_, stream)| stream.device == number)
@@ -85,6 +89,7 @@ impl Device {
             streams,
             functions,
             copy: module.load_function(ptx::COPY)?,
+            copies,
             graphs: HashMap::new(),
             context,
         };
@@ -113,6 +118,12 @@ impl Device {
                 function.ok_or(PlayError::Plan("a kernel without a function"))
             }
         }
+    }
+
+    /// The row of a copy.
+    pub(crate) fn copy(&self, copy: u32) -> Result<RegionRef, PlayError> {
+        let row = self.copies.get(copy as usize).copied();
+        row.ok_or(PlayError::Plan("a copy without a row"))
     }
 
     /// Launches a spin of `duration_ns`.

@@ -66,10 +66,7 @@ pub fn run(plan: &Plan) -> Outcome {
             What::Copy {
                 stream,
                 duration_ns,
-            }
-            | What::Set {
-                stream,
-                duration_ns,
+                ..
             } => (stream, duration_ns),
             What::Graph { graph } => {
                 let graph = &plan.graphs[graph as usize];

@@ -277,15 +277,17 @@ impl<'p> Server<'p> {
                 }
             }
             What::Copy {
-                stream,
-                duration_ns,
-            }
-            | What::Set {
+                copy,
                 stream,
                 duration_ns,
             } => {
                 let device = self.player.device(stream)?;
-                device.launch(device.stream(stream)?, device.function(None)?, duration_ns)?;
+                let (on, function) = (device.stream(stream)?, device.function(None)?);
+                let row = device.copy(copy)?;
+                let lane = number(self.player.plan.lane(self.of));
+                let token = device.recorder.begin_region(self.step(), lane, row, on);
+                let copied = device.launch(on, function, duration_ns);
+                self.launched(stream, Launched::Copy(copy), token, copied)?;
             }
             What::Graph { graph } => {
                 let on = self.graph_stream(graph)?;
@@ -334,8 +336,20 @@ impl<'p> Server<'p> {
         let stream = device.stream(on)?;
         let token = (device.recorder).begin_launch(self.step(), lane, kernel, stream);
         let result = launch();
+        self.launched(on, launched, token, result)
+    }
+
+    /// Ends the token of a launch or a copy.
+    fn launched(
+        &mut self,
+        on: u32,
+        launched: Launched,
+        token: Option<SpanToken>,
+        result: Result<(), DriverError>,
+    ) -> Result<bool, PlayError> {
+        let device = self.player.device(on)?;
         match (token, &result) {
-            (Some(token), Ok(())) => device.recorder.end_launch(token, stream),
+            (Some(token), Ok(())) => device.recorder.end_launch(token, device.stream(on)?),
             (Some(token), Err(_)) => device.recorder.cancel_launch(token),
             (None, _) => {}
         }

@@ -185,6 +185,8 @@ struct Server {
 
 const COMPUTE: usize = 0;
 const COPIES: usize = 1;
+const TO_DEVICE: &str = "Memcpy HtoD (Pinned -> Device)";
+const TO_HOST: &str = "Memcpy DtoH (Device -> Pinned)";
 /// From a launch call to the earliest start on the GPU.
 const LATENCY_NS: i64 = 4_200;
 
@@ -249,9 +251,10 @@ impl Server {
         *sum = (sum.0 + 1, sum.1 + duration_ns);
     }
 
-    fn copy(&mut self, stream: usize, kind: WorkKind, duration_ns: u64) {
+    fn copy(&mut self, stream: usize, name: &str, duration_ns: u64) {
         let cost = 5_000 + self.next(3_000);
         let earliest = self.call(CallKind::Launch, cost);
+        let kind = WorkKind::Copy(self.out.trace.names.intern(name.as_bytes()));
         self.work(stream, kind, earliest, duration_ns);
     }
 
@@ -259,7 +262,7 @@ impl Server {
     fn admit(&mut self, requests: u64) {
         for _ in 0..requests {
             let upload = 9_000 + self.next(6_000);
-            self.copy(COPIES, WorkKind::Copy, upload);
+            self.copy(COPIES, TO_DEVICE, upload);
         }
         for _ in 0..requests {
             for (name, ns) in ADMIT {
@@ -274,7 +277,7 @@ impl Server {
         let begun = self.host_ns;
         self.extent = None;
         let tokens = prompts * (900 + self.next(900));
-        self.copy(COMPUTE, WorkKind::Copy, 2_400);
+        self.copy(COMPUTE, TO_DEVICE, 2_400);
         for (name, ns) in BEFORE {
             self.kernel(name, ns);
         }
@@ -292,7 +295,7 @@ impl Server {
         for (name, ns) in AFTER {
             self.kernel(name, ns);
         }
-        self.copy(COMPUTE, WorkKind::Copy, 1_700);
+        self.copy(COMPUTE, TO_HOST, 1_700);
         let (first, last) = self.extent.unwrap_or_default();
         self.out.steps.push((lane, (last - first) as u64));
         let name = format!(

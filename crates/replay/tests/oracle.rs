@@ -172,9 +172,9 @@ fn honest_times_keep_the_order_of_every_stream() {
                     } if s == stream => {
                         Some(format!("{} {duration_ns}", plan.kernels[kernel as usize]))
                     }
-                    What::Copy { stream: s, .. } | What::Set { stream: s, .. } if s == stream => {
-                        Some("copy or set".to_owned())
-                    }
+                    What::Copy {
+                        stream: s, copy, ..
+                    } if s == stream => Some(plan.copies[copy as usize].clone()),
                     What::Graph { graph } if plan.graphs[graph as usize].stream() == stream => {
                         Some(format!("graph {graph}"))
                     }

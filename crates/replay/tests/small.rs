@@ -122,7 +122,6 @@ fn script(plan: &Plan) -> Vec<(u64, &'static str)> {
         What::LaneEnd { .. } => "lane end",
         What::Kernel { .. } => "kernel",
         What::Copy { .. } => "copy",
-        What::Set { .. } => "set",
         What::Graph { .. } => "graph",
     };
     plan.ops
@@ -143,7 +142,7 @@ fn admit_work_comes_in_the_step_that_it_precedes() {
         (3_500, "lane end"),
         (25_125, "lane"),
         (25_125, "kernel"),
-        (45_000, "set"),
+        (45_000, "copy"),
         (66_000, "kernel"),
         (85_000, "kernel"),
         (106_000, "kernel"),
@@ -179,7 +178,7 @@ fn honest_launches_come_at_host_times() {
         (23_000, "kernel"),
         (28_000, "kernel"),
         (28_000, "lane end"),
-        (33_000, "set"),
+        (33_000, "copy"),
         (38_000, "kernel"),
         (308_500, "step end"),
     ];

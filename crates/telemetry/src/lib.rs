@@ -58,6 +58,7 @@ mod sync;
 
 mod level;
 mod records;
+mod rows;
 mod sampling;
 mod series;
 mod step;

@@ -12,7 +12,8 @@ pub use crate::kernel::records::{OPEN_STEPS, OpenStep, OpenSteps};
 pub use crate::kernel::span::FIRST_REGION;
 pub use crate::kernel::steps::{Anchor, Entered, FOLLOWED_STEPS, Standing, StepTable, Taking};
 pub use crate::kernel::table::KernelTable;
-pub use crate::snapshot::recorders::{KernelName, RecorderSource};
+pub use crate::rows::KernelName;
+pub use crate::snapshot::recorders::RecorderSource;
 
 use crate::floor::Floor;
 use crate::level::Level;
@@ -51,11 +52,11 @@ impl Telemetry {
         self.recorders.detach(source, rows.map(|row| row.func));
     }
 
-    /// Gives kernels their series, at most once a second. For whoever harvests
+    /// Gives rows their series, at most once a second. For whoever harvests
     /// and knows the names of rows; `label_of` makes a label from a name.
     pub fn promote_kernels(
         &self,
-        name_of: impl Fn(u64) -> Option<Arc<str>>,
+        name_of: impl Fn(u64) -> Option<KernelName>,
         label_of: impl Fn(&str) -> String,
     ) {
         self.exposed

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which kernels have a series of their own in an export, and since when.
+//! Which rows have a series of their own in an export, and since when. A kernel, a
+//! graph and a region are told apart also where they have one name.
 //!
 //! 1. A kernel is *promoted* by a harvest, never by a reader. What it took
 //!    before stays with the others, so that neither sum ever falls.
@@ -10,16 +11,19 @@
 //!    series are of one moment. A promoter does not wait for it: it comes again.
 //! 5. All is bounded. Memory is taken once, when the first kernel is promoted.
 
+use crate::kernel::span::is_region;
 use crate::kernel::{KERNEL_TABLE_SLOTS, KernelInstruments, KernelTime};
+use crate::rows::{KernelName, RowKind};
 use crate::sync::relaxed::AtomicU64;
 use crate::sync::{Mutex, Ordering, const_fn, lock_alive, try_lock};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// The most series that there can be, besides that of all others.
 pub const MAX_KERNEL_SERIES: usize = 128;
-/// The label of all kernels without a series of their own.
+/// The label of all rows without a series of their own: of kind `kernel` that of
+/// kernels and graphs, of kind `region` that of regions and copies, where there are
+/// some.
 pub const OTHER_KERNELS: &str = "other";
 
 /// Nanoseconds between two promotions.
@@ -38,8 +42,10 @@ const INTERVAL_NS: u64 = 1_000_000_000;
 #[serde(default)]
 #[non_exhaustive]
 pub struct KernelSeries {
-    /// What the kernel is called: never the same in two series.
+    /// What the row is called: never the same in two series of a kind.
     pub label: String,
+    /// What it is.
+    pub kind: RowKind,
     /// Nanoseconds since it was promoted.
     pub total_ns: u64,
     /// Launches since it was promoted.
@@ -57,10 +63,10 @@ pub(crate) struct ExposedKernels {
 
 #[derive(Debug)]
 struct List {
-    /// The labels.
-    series: Vec<String>,
-    /// Names of kernels, and the series of each: several may share one.
-    names: Vec<(Arc<str>, usize)>,
+    /// Kinds and labels.
+    series: Vec<(RowKind, String)>,
+    /// Names of rows, and the series of each: several may share one.
+    names: Vec<(KernelName, usize)>,
     rows: Vec<Row>,
     /// Every row, at the moment of a promotion.
     now: Vec<KernelTime>,
@@ -100,7 +106,7 @@ impl ExposedKernels {
         &self,
         now_ns: impl FnOnce() -> u64,
         instruments: &KernelInstruments,
-        name_of: impl Fn(u64) -> Option<Arc<str>>,
+        name_of: impl Fn(u64) -> Option<KernelName>,
         label_of: impl Fn(&str) -> String,
     ) {
         let top = self.top.load(Ordering::Relaxed) as usize;
@@ -124,8 +130,8 @@ impl ExposedKernels {
         let list = lock_alive(&self.list);
         let kernels = instruments.kernels();
         let list = list.as_deref();
-        let label = |(name, series): &(Arc<str>, usize)| {
-            Some((Arc::clone(name), list?.series.get(*series)?.clone()))
+        let label = |(name, series): &(KernelName, usize)| {
+            Some((name.clone(), list?.series.get(*series)?.1.clone()))
         };
         let names = list.map_or(&[][..], |list| &list.names);
         Exposed {
@@ -140,10 +146,10 @@ impl ExposedKernels {
 pub(crate) struct Exposed {
     /// Every row.
     pub(crate) kernels: Vec<KernelTime>,
-    /// Every series, that of all others last.
+    /// Every series, those of all others last.
     pub(crate) series: Vec<KernelSeries>,
-    /// The series of a kernel's name.
-    pub(crate) labels: BTreeMap<Arc<str>, String>,
+    /// The label of a row's name.
+    pub(crate) labels: BTreeMap<KernelName, String>,
 }
 
 impl List {
@@ -151,7 +157,7 @@ impl List {
         &mut self,
         top: usize,
         instruments: &KernelInstruments,
-        name_of: impl Fn(u64) -> Option<Arc<str>>,
+        name_of: impl Fn(u64) -> Option<KernelName>,
         label_of: impl Fn(&str) -> String,
     ) {
         let List {
@@ -188,13 +194,13 @@ impl List {
         &mut self,
         row: KernelTime,
         is_top: bool,
-        name_of: impl Fn(u64) -> Option<Arc<str>>,
+        name_of: impl Fn(u64) -> Option<KernelName>,
         label_of: impl Fn(&str) -> String,
     ) -> Option<usize> {
         if self.rows.len() == KERNEL_TABLE_SLOTS {
             return None;
         }
-        let name = name_of(row.func).filter(|name| !name.is_empty())?;
+        let name = name_of(row.func).filter(|name| !name.text.is_empty())?;
         let known = self.names.iter().find(|(known, _)| *known == name);
         let series = match known {
             Some((_, series)) => *series,
@@ -209,20 +215,21 @@ impl List {
     }
 
     /// The series for a new name, if there is room for it.
-    fn add(&mut self, name: Arc<str>, label_of: impl Fn(&str) -> String) -> Option<usize> {
-        let mut label = label_of(&name).replace(char::is_control, "?");
+    fn add(&mut self, name: KernelName, label_of: impl Fn(&str) -> String) -> Option<usize> {
+        let mut label = label_of(&name.text).replace(char::is_control, "?");
         if label.is_empty() {
-            label.push_str(&name.replace(char::is_control, "?"));
+            label.push_str(&name.text.replace(char::is_control, "?"));
         }
         if label == OTHER_KERNELS {
             label.push('\'');
         }
-        let known = self.series.iter().position(|known| *known == label);
+        let series = (name.kind, label);
+        let known = self.series.iter().position(|known| *known == series);
         let series = match known {
             Some(series) => series,
             None if self.series.len() == MAX_KERNEL_SERIES => return None,
             None => {
-                self.series.push(label);
+                self.series.push(series);
                 self.series.len() - 1
             }
         };
@@ -231,15 +238,22 @@ impl List {
     }
 
     fn read(&self, kernels: &[KernelTime]) -> Vec<KernelSeries> {
-        let labels = self.series.iter().map(String::as_str);
-        let mut out: Vec<KernelSeries> = labels
-            .chain([OTHER_KERNELS])
-            .map(|label| KernelSeries {
+        let named = self
+            .series
+            .iter()
+            .map(|(kind, label)| (*kind, label.as_str()));
+        let has_regions = kernels.iter().any(|kernel| is_region(kernel.func));
+        let others = [RowKind::Kernel, RowKind::Region].map(|kind| (kind, OTHER_KERNELS));
+        let others = &others[..1 + usize::from(has_regions)];
+        let mut out: Vec<KernelSeries> = named
+            .chain(others.iter().copied())
+            .map(|(kind, label)| KernelSeries {
                 label: label.to_owned(),
+                kind,
                 ..KernelSeries::default()
             })
             .collect();
-        let other = self.series.len();
+        let other = |func| self.series.len() + usize::from(is_region(func));
         let mut add = |series: usize, total_ns: u64, samples: u64| {
             let own = &mut out[series];
             own.total_ns = own.total_ns.saturating_add(total_ns);
@@ -251,7 +265,7 @@ impl List {
                 None => (kernel.total_ns, kernel.samples),
                 Some(row) => (row.before.total_ns, row.before.samples),
             };
-            add(other, before_ns, before_samples);
+            add(other(kernel.func), before_ns, before_samples);
             if let Some(row) = row {
                 let total_ns = kernel.total_ns.saturating_sub(before_ns);
                 add(

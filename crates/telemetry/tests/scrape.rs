@@ -6,12 +6,12 @@
 use metrale_telemetry::Telemetry;
 use metrale_telemetry::export::MetraleCollector;
 use metrale_telemetry::kernel::{KERNEL_TABLE_SLOTS, SpanKey};
+use metrale_telemetry::runtime::KernelName;
 use metrale_telemetry::snapshot::MAX_KERNEL_SERIES;
 use prometheus_client::encoding::prometheus_text;
 use prometheus_client::registry::Registry;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::Arc;
 
 thread_local! {
     /// Bytes that this thread asked for.
@@ -70,10 +70,10 @@ fn a_scrape_allocates_within_a_bound_and_no_more_with_time() {
     let mut registry = Registry::default();
     let named = collector.label("gpu", "GPU-1").expect("a label");
     named.register(&mut registry).expect("the first");
-    let names: Vec<Arc<str>> = (0..=KERNEL_TABLE_SLOTS)
+    let names: Vec<KernelName> = (0..=KERNEL_TABLE_SLOTS)
         .map(|nth| format!("kernel {nth} {}", "x".repeat(80)).into())
         .collect();
-    let name_of = |func: u64| Some(Arc::clone(&names[(func >> 8) as usize]));
+    let name_of = |func: u64| Some(names[(func >> 8) as usize].clone());
     fill(telemetry, 1);
     telemetry.promote_kernels(name_of, str::to_owned);
     assert_eq!(

@@ -6,6 +6,7 @@
 use metrale_telemetry::Telemetry;
 use metrale_telemetry::instrument::Counter;
 use metrale_telemetry::kernel::SpanKey;
+use metrale_telemetry::runtime::KernelName;
 use std::collections::BTreeMap;
 
 /// A second later at each look.
@@ -32,7 +33,7 @@ fn record(thread: u64) {
 }
 
 /// Three functions to a name.
-fn name_of(func: u64) -> Option<std::sync::Arc<str>> {
+fn name_of(func: u64) -> Option<KernelName> {
     Some(format!("kernel {}", (func >> 8) / 3).into())
 }
 

@@ -76,7 +76,7 @@ impl Shared {
         if let Some(round) = round {
             self.watch.pace.end_round(&round);
         }
-        let name_of = |row| self.names.of_row(row).map(|name| name.text);
+        let name_of = |row| self.names.of_row(row);
         self.telemetry.promote_kernels(name_of, kernel_label);
         landed
     }

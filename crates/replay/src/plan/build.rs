@@ -41,7 +41,8 @@ pub fn build(trace: &Trace, patterns: &Patterns, timing: Timing) -> Plan {
     let spans = lanes::spans(trace, &units, &steps, &numbers);
     plan.ops = operations(trace, &units, &spans, &numbers);
     plan.spans = spans.into_iter().map(|marked| marked.span).collect();
-    plan.kernels = trace.names.texts(&units.kernels);
+    plan.kernels = trace.names.texts(&units.kernels.list);
+    plan.copies = trace.names.texts(&units.copies.list);
     plan.graphs = units.graphs;
     plan
 }
@@ -138,15 +139,12 @@ fn operations(trace: &Trace, units: &Units, spans: &[Marked], numbers: &[Option<
         let what = match (unit.graph, work.kind) {
             (Some(graph), _) => What::Graph { graph },
             (None, WorkKind::Kernel(name)) => What::Kernel {
-                kernel: units.kernel(name),
+                kernel: units.kernels.of(name),
                 stream,
                 duration_ns,
             },
-            (None, WorkKind::Copy) => What::Copy {
-                stream,
-                duration_ns,
-            },
-            (None, WorkKind::Set) => What::Set {
+            (None, WorkKind::Copy(name)) => What::Copy {
+                copy: units.copies.of(name),
                 stream,
                 duration_ns,
             },

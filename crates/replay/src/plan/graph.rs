@@ -23,7 +23,7 @@ pub(super) fn build(works: &[Work], mut kernel: impl FnMut(u32) -> u32) -> Graph
         nodes.push(Node {
             kernel: match work.kind {
                 WorkKind::Kernel(name) => Some(kernel(name)),
-                WorkKind::Copy | WorkKind::Set => None,
+                WorkKind::Copy(_) => None,
             },
             gap_ns,
             duration_ns: work.duration_ns,

@@ -42,6 +42,8 @@ pub struct Plan {
     pub streams: Vec<Stream>,
     /// Whole kernel names, no two equal; operations name them by index.
     pub kernels: Vec<String>,
+    /// The same of copies, and of sets of memory.
+    pub copies: Vec<String>,
     /// Distinct graphs; one may be launched many times.
     pub graphs: Vec<Graph>,
     /// Steps with GPU work, in the order in which they begin on the GPU.
@@ -115,8 +117,8 @@ pub enum Launched {
     Kernel(u32),
     /// Index into [`Plan::graphs`].
     Graph(u32),
-    /// A copy or a memory set: it has no row.
-    Copy,
+    /// Index into [`Plan::copies`].
+    Copy(u32),
 }
 
 /// A row: its device, its kind and its name.
@@ -153,15 +155,10 @@ pub enum What {
         /// How long it runs, nanoseconds.
         duration_ns: u64,
     },
-    /// A copy: occupies its stream, gets no span.
+    /// A copy or a set of memory: a region, which gets a span in an armed step.
     Copy {
-        /// Index into [`Plan::streams`].
-        stream: u32,
-        /// How long it runs, nanoseconds.
-        duration_ns: u64,
-    },
-    /// A memory set: occupies its stream, gets no span.
-    Set {
+        /// Index into [`Plan::copies`].
+        copy: u32,
         /// Index into [`Plan::streams`].
         stream: u32,
         /// How long it runs, nanoseconds.
@@ -268,7 +265,10 @@ impl Plan {
                     let name = self.graphs[graph as usize].name();
                     (device, RowKind::Graph, name)
                 }
-                Launched::Copy => continue,
+                Launched::Copy(copy) => {
+                    let name = self.copies[copy as usize].clone();
+                    (device, RowKind::Copy, name)
+                }
             };
             *rows.entry(key).or_default() += counted;
         }

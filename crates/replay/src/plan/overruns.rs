@@ -44,8 +44,8 @@ pub(super) fn find(trace: &Trace, units: &Units, steps: &Steps) -> Vec<Overrun> 
             found.push(Overrun {
                 launched: match (unit.graph, before.work.kind) {
                     (Some(graph), _) => Launched::Graph(graph),
-                    (None, WorkKind::Kernel(name)) => Launched::Kernel(units.kernel(name)),
-                    (None, WorkKind::Copy | WorkKind::Set) => Launched::Copy,
+                    (None, WorkKind::Kernel(name)) => Launched::Kernel(units.kernels.of(name)),
+                    (None, WorkKind::Copy(name)) => Launched::Copy(units.copies.of(name)),
                 },
                 stream: before.work.stream,
                 lane: unit

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the host launches at once: a kernel, copy or set, or all the work of
+//! What the host launches at once: a kernel or copy, or all the work of
 //! one graph launch on one device.
 //!
 //! Invariant: units keep their recorded order on each stream, whatever the
@@ -41,13 +41,42 @@ pub(super) struct Units {
     pub(super) placed: usize,
     /// The plan's distinct graphs.
     pub(super) graphs: Vec<Graph>,
-    /// The trace's name of each of the plan's kernels.
-    pub(super) kernels: Vec<u32>,
-    /// The plan's kernel of each of the trace's names.
-    numbers: Vec<u32>,
+    pub(super) kernels: Numbers,
+    pub(super) copies: Numbers,
 }
 
 const NONE: u32 = u32::MAX;
+
+/// Names of the trace, numbered in the order of their first launch.
+pub(super) struct Numbers {
+    /// The trace's number of each name.
+    pub(super) list: Vec<u32>,
+    /// The place in the list of each of the trace's names.
+    places: Vec<u32>,
+}
+
+impl Numbers {
+    fn new(trace: &Trace) -> Self {
+        Self {
+            list: Vec::new(),
+            places: vec![NONE; trace.names.len()],
+        }
+    }
+
+    /// The number of a name that has one.
+    pub(super) fn of(&self, name: u32) -> u32 {
+        self.places[name as usize]
+    }
+
+    fn add(&mut self, name: u32) -> u32 {
+        let place = &mut self.places[name as usize];
+        if *place == NONE {
+            *place = self.list.len() as u32;
+            self.list.push(name);
+        }
+        *place
+    }
+}
 
 impl Units {
     /// The works of a unit, by number.
@@ -65,21 +94,6 @@ impl Units {
             .collect();
         works.sort_by_key(|(_, work)| work.start_ns);
         works
-    }
-
-    /// The plan's number of the kernel that the trace calls `name`.
-    pub(super) fn kernel(&self, name: u32) -> u32 {
-        self.numbers[name as usize]
-    }
-
-    /// The same, as the kernels are numbered.
-    fn add_kernel(&mut self, name: u32) -> u32 {
-        let number = &mut self.numbers[name as usize];
-        if *number == NONE {
-            *number = self.kernels.len() as u32;
-            self.kernels.push(name);
-        }
-        *number
     }
 }
 
@@ -149,13 +163,12 @@ fn group(trace: &Trace, steps: &Steps, joined: &Joined) -> Units {
         works: by_start,
         placed: places.len(),
         graphs: Vec::new(),
-        kernels: Vec::new(),
-        numbers: vec![NONE; trace.names.len()],
+        kernels: Numbers::new(trace),
+        copies: Numbers::new(trace),
     }
 }
 
-/// Builds the graphs, each distinct one once, and numbers the kernels in the
-/// order of their first launch.
+/// Builds the graphs, each distinct one once, and numbers kernels and copies.
 fn build_graphs(trace: &Trace, units: &mut Units) {
     let hasher = BuildHasherDefault::<DefaultHasher>::default();
     let mut known: HashMap<u64, u32> = HashMap::new();
@@ -163,9 +176,10 @@ fn build_graphs(trace: &Trace, units: &mut Units) {
         let unit = &units.list[i];
         if unit.graph.is_none() {
             let work = &trace.work[units.works(unit)[0] as usize];
-            if let WorkKind::Kernel(name) = work.kind {
-                units.add_kernel(name);
-            }
+            match work.kind {
+                WorkKind::Kernel(name) => units.kernels.add(name),
+                WorkKind::Copy(name) => units.copies.add(name),
+            };
             continue;
         }
         let works: Vec<Work> = units
@@ -173,7 +187,7 @@ fn build_graphs(trace: &Trace, units: &mut Units) {
             .iter()
             .map(|&w| trace.work[w as usize])
             .collect();
-        let built = graph::build(&works, |name| units.add_kernel(name));
+        let built = graph::build(&works, |name| units.kernels.add(name));
         let next = units.graphs.len() as u32;
         // Two graphs of one hash only cost a second copy.
         let found = *known.entry(hasher.hash_one(&built)).or_insert(next);

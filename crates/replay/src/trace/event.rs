@@ -16,8 +16,8 @@ pub(super) enum Category {
     #[default]
     Skip,
     Kernel,
+    /// A copy or a set of memory.
     Copy,
-    Set,
     /// A host call into a runtime or a driver, of whatever backend.
     Call,
     Annotation,
@@ -30,8 +30,7 @@ impl Category {
         }
         match &text.bytes[..] {
             b"kernel" | b"Kernel" => Category::Kernel,
-            b"gpu_memcpy" | b"Memcpy" => Category::Copy,
-            b"gpu_memset" | b"Memset" => Category::Set,
+            b"gpu_memcpy" | b"Memcpy" | b"gpu_memset" | b"Memset" => Category::Copy,
             b"user_annotation" => Category::Annotation,
             b"Runtime" => Category::Call,
             other if other.ends_with(b"_runtime") || other.ends_with(b"_driver") => Category::Call,

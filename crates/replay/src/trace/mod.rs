@@ -29,10 +29,8 @@ use std::num::NonZeroI64;
 pub enum WorkKind {
     /// A kernel, by the index of its name in [`Trace::names`].
     Kernel(u32),
-    /// A memory copy.
-    Copy,
-    /// A memory set.
-    Set,
+    /// A copy or a set of memory, in the same way.
+    Copy(u32),
 }
 
 /// One piece of work on the GPU.
@@ -46,7 +44,7 @@ pub struct Work {
     pub stream: u32,
     /// The id of the host call that launched it, where the trace has one.
     pub correlation: Option<NonZeroI64>,
-    /// Kernel, copy or set.
+    /// Kernel or copy.
     pub kind: WorkKind,
 }
 

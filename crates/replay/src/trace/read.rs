@@ -219,8 +219,12 @@ impl Sink {
                 let name = self.name(fields)?;
                 self.take_work(fields, WorkKind::Kernel(name))
             }
-            Category::Copy => self.take_work(fields, WorkKind::Copy),
-            Category::Set => self.take_work(fields, WorkKind::Set),
+            Category::Copy => {
+                // Some writers give none, or none that can be read.
+                let name = given(&fields.name).ok().flatten().unwrap_or(b"copy");
+                let name = self.trace.names.intern(name);
+                self.take_work(fields, WorkKind::Copy(name))
+            }
             Category::Call => self.take_call(fields),
             Category::Annotation => self.take_annotation(fields),
         }

@@ -12,8 +12,6 @@ struct Unit {
     end_ns: i64,
     stream: (i64, i64),
     step: Option<usize>,
-    /// A kernel or a graph: copies and sets are no launches.
-    is_launch: bool,
 }
 
 /// A length, and by how much the rounding of places may change it.
@@ -69,7 +67,6 @@ fn units(recording: &Recording) -> Vec<Unit> {
             end_ns: work.start_ns + work.ns,
             stream: work.stream,
             step: recording.step(work),
-            is_launch: graph.is_some() || work.is_kernel,
         });
     }
     let mut ends: HashMap<(i64, i64), i64> = HashMap::new();
@@ -101,15 +98,15 @@ pub(crate) fn lanes(recording: &Recording) -> BTreeMap<(&'static str, i64), Lane
         let on = |unit: &&&Unit| unit.stream == stream;
         let (first, last) = (own.iter().find(on), own.iter().rfind(on));
         let (start_ns, end_ns) = (first.expect("one").start_ns, last.expect("one").end_ns);
-        let launches = || own.iter().filter(|unit| unit.is_launch);
-        let first_ns = launches().map(|unit| unit.start_ns).min();
+        let first_ns = own.iter().map(|unit| unit.start_ns).min();
         let from_ns = anchor_ns
             .take()
             .unwrap_or(start_ns.min(first_ns.unwrap_or(start_ns)));
         if group.is_none() {
             anchor_ns = Some(from_ns);
         }
-        let mut intervals: Vec<(i64, i64)> = launches()
+        let mut intervals: Vec<(i64, i64)> = own
+            .iter()
             .filter(|unit| unit.stream.0 == stream.0)
             .map(|unit| (unit.start_ns - from_ns, unit.end_ns - from_ns))
             .collect();

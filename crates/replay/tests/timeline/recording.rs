@@ -38,7 +38,6 @@ pub(crate) struct Work {
     /// Device and stream.
     pub(crate) stream: (i64, i64),
     pub(crate) correlation: i64,
-    pub(crate) is_kernel: bool,
 }
 
 /// A host call that launched work.
@@ -132,7 +131,6 @@ impl Recording {
                     ns: nanos(event.dur.as_deref()),
                     stream: (ids.device.expect("a device"), ids.stream.expect("a stream")),
                     correlation: correlation.expect("a correlation"),
-                    is_kernel: category == "kernel",
                 });
             }
             "cuda_runtime" | "cuda_driver" => {

@@ -137,9 +137,9 @@ fn a_side_stream_beside_its_lane_and_outside_it() {
     assert_lane(&json, "decode", 0, [60, 60, 0, 0, 0, overlap, outside, 0]);
 }
 
-/// A copy holds its stream and is no launch: it is idle time of the lane.
+/// A copy is a region: it is busy time of the lane, and a row.
 #[test]
-fn what_is_no_launch_is_lead_waiting_and_tail() {
+fn copies_are_busy_time_and_rows_of_their_kind() {
     let copy = |correlation, ts, dur| {
         kernel("copy", 7, correlation, ts, dur).replace("\"kernel\"", "\"gpu_memcpy\"")
     };
@@ -157,7 +157,19 @@ fn what_is_no_launch_is_lead_waiting_and_tail() {
         copy(5, 160, 11),
     ];
     let json = play(&events);
-    assert_lane(&json, "decode", 0, [71, 40, 10, 5, 16, 0, 0, 0]);
+    assert_lane(&json, "decode", 0, [71, 63, 0, 8, 0, 0, 0, 0]);
+    let rows = json["kernels"].as_array().expect("rows").iter();
+    let copies = rows.filter(|row| row["kind"] == "copy");
+    let copies: Vec<_> = copies
+        .map(|row| {
+            (
+                &row["name"],
+                number(&row["samples"]),
+                number(&row["total_ns"]),
+            )
+        })
+        .collect();
+    assert_eq!(copies, [(&Value::from("copy"), 3, 23_000)]);
 }
 
 #[test]

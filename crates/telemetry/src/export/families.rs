@@ -10,8 +10,8 @@ use crate::snapshot::{LaneSnapshot, RecorderHealth, Snapshot};
 use prometheus_client::metrics::MetricType::{self, Counter, Gauge, Histogram, Info};
 
 const LANE: &[&str] = &["lane"];
-const KERNEL: &[&str] = &["kernel"];
-const KERNEL_LANE: &[&str] = &["kernel", "lane"];
+const KERNEL: &[&str] = &["kernel", "kind"];
+const KERNEL_LANE: &[&str] = &["kernel", "kind", "lane"];
 const RING: &[&str] = &["ring"];
 
 const fn family(
@@ -75,10 +75,11 @@ pub(super) const FAMILIES: &[Family] = &[
     scalar("metrale_sampling_every", Gauge, "One step, or launch, in so many is timed", |snapshot| snapshot.config.iter().map(|config| sample([], Value::Count(config.every))).collect()),
     family("metrale_sampling", Info, "What is measured and how it is sampled", &["level", "mode"], "1", sampling),
     // Kernels.
-    in_seconds(family("metrale_gpu_kernel_sampled", Counter, "GPU time of timed launches, as it was read and not scaled", KERNEL, "128 kernels and `other`", |snapshot| kernels::series(snapshot, |series| Value::Nanos(series.total_ns)))),
-    family("metrale_gpu_kernel_samples", Counter, "Launches timed", KERNEL, "128 kernels and `other`", |snapshot| kernels::series(snapshot, |series| Value::Count(series.samples))),
+    in_seconds(family("metrale_gpu_kernel_sampled", Counter, "GPU time of timed launches, as it was read and not scaled", KERNEL, "128 rows and `other`", |snapshot| kernels::series(snapshot, |series| Value::Nanos(series.total_ns)))),
+    family("metrale_gpu_kernel_samples", Counter, "Launches timed", KERNEL, "128 rows and `other`", |snapshot| kernels::series(snapshot, |series| Value::Count(series.samples))),
     family("metrale_gpu_kernel_busy_start_samples", Gauge, "Launches timed on complete armed steps so far that began while their stream was busy: they read no launch latency", KERNEL, "1 for each kernel", |snapshot| kernels::figures(snapshot, |row| Value::Count(row.busy_start_samples))),
     in_seconds(family("metrale_gpu_kernel_busy_start", Gauge, "GPU time of these", KERNEL, "1 for each kernel", |snapshot| kernels::figures(snapshot, |row| Value::Nanos(row.busy_start_ns)))),
+    in_seconds(family("metrale_gpu_region_own", Gauge, "GPU time of regions on complete armed steps so far under no launch within them", KERNEL, "1 for each region", kernels::own)),
     in_seconds(family("metrale_gpu_kernel_estimated", Gauge, "Estimated GPU time of all launches since the sampling last changed, timed or not", KERNEL_LANE, "3 for each kernel", |snapshot| kernels::estimates(snapshot, |estimate| Some(estimate.total_ns / 1e9)))),
     in_seconds(family("metrale_gpu_kernel_estimated_error", Gauge, "Standard error of the estimated GPU time; absent while too few steps were timed", KERNEL_LANE, "3 for each kernel", |snapshot| kernels::estimates(snapshot, |estimate| Some(estimate.error?.total_ns / 1e9)))),
     family("metrale_gpu_kernel_share_ratio", Gauge, "Estimated share of a lane's GPU time", KERNEL_LANE, "3 for each kernel", |snapshot| kernels::estimates(snapshot, |estimate| Some(estimate.share))),
@@ -120,7 +121,7 @@ pub(super) const FAMILIES: &[Family] = &[
     scalar("metrale_slow_polls", Counter, "Polls that took over a millisecond", |snapshot| count(health(snapshot, |health| health.slow_polls))),
     scalar("metrale_polling_stops", Counter, "How often slow polls stopped polling for ten seconds", |snapshot| count(health(snapshot, |health| health.polling_stops))),
     scalar("metrale_invalid_times", Counter, "Times that cannot be: negative, infinite, not a number, or longer than there was time for", |snapshot| count(health(snapshot, |health| health.invalid_times))),
-    scalar("metrale_names_lost", Counter, "Names of kernels and graphs that found no room", |snapshot| count(health(snapshot, |health| health.names_lost))),
+    scalar("metrale_names_lost", Counter, "Names of kernels, graphs and regions that found no room", |snapshot| count(health(snapshot, |health| health.names_lost))),
     // The page.
     Family { read: Read::Page(snapshots), ..family(PAGE_FAMILY, Gauge, "Snapshots behind this page: `shown`, `added` to one with the same labels, or left out: `repeated`, of an `other_version`, with a number that is `not_finite`, with `no_gpu`", &["state"], "6 for each page", |_| Vec::new()) },
 ];

@@ -10,7 +10,7 @@ use super::families::{FAMILIES, PAGE_FAMILY};
 use super::{MetraleCollector, text};
 use crate::Telemetry;
 use crate::kernel::{Incomplete, LaneFigures, RowFigures, SpanKey, StepLosses};
-use crate::snapshot::{OldestSpanSnapshot, RecorderSnapshot, Snapshot};
+use crate::snapshot::{OldestSpanSnapshot, RecorderSnapshot, RowKind, Snapshot};
 use prometheus_client::encoding::text as openmetrics;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
@@ -127,6 +127,15 @@ fn full() -> Snapshot {
         ..Default::default()
     });
     snapshot.kernels.push(snapshot.kernels[0].clone());
+    snapshot.kernels.push(crate::snapshot::KernelSnapshot {
+        kind: RowKind::Region,
+        series: Some("all-reduce".to_owned()),
+        figures: RowFigures {
+            own_ns: 125_000_000,
+            ..RowFigures::default()
+        },
+        ..Default::default()
+    });
     snapshot
 }
 
@@ -221,13 +230,13 @@ fn figures_are_those_of_the_snapshot_in_base_units() {
         // Two kernels of one series: estimates and errors add up.
         (
             format!(
-                "metrale_gpu_kernel_estimated_seconds{{{gpu},kernel=\"gemm\",lane=\"decode\"}}"
+                "metrale_gpu_kernel_estimated_seconds{{{gpu},kernel=\"gemm\",kind=\"kernel\",lane=\"decode\"}}"
             ),
             4.0,
         ),
         (
             format!(
-                "metrale_gpu_kernel_share_error_ratio{{{gpu},kernel=\"gemm\",lane=\"decode\"}}"
+                "metrale_gpu_kernel_share_error_ratio{{{gpu},kernel=\"gemm\",kind=\"kernel\",lane=\"decode\"}}"
             ),
             0.02,
         ),
@@ -266,8 +275,18 @@ fn timelines_and_losses_are_on_the_page_by_lane_cause_and_reason() {
         ("gpu_steps_armed_seconds_total{GPU}", 2.0),
         ("gpu_steps_busy_seconds_total{GPU}", 0.8),
         // Two kernels of one series.
-        ("gpu_kernel_busy_start_samples{GPU,kernel=gemm}", 10.0),
-        ("gpu_kernel_busy_start_seconds{GPU,kernel=gemm}", 0.5),
+        (
+            "gpu_kernel_busy_start_samples{GPU,kernel=gemm,kind=kernel}",
+            10.0,
+        ),
+        (
+            "gpu_region_own_seconds{GPU,kernel=all-reduce,kind=region}",
+            0.125,
+        ),
+        (
+            "gpu_kernel_busy_start_seconds{GPU,kernel=gemm,kind=kernel}",
+            0.5,
+        ),
         ("step_losses_total{GPU,reason=incomplete_steps}", 11.0),
         ("step_losses_total{GPU,reason=unplaced_steps}", 12.0),
         ("step_losses_total{GPU,reason=late_spans}", 13.0),

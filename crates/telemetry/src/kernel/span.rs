@@ -27,7 +27,7 @@ pub const FIRST_REGION: u64 = 3 << 62;
 
 /// Whether a row is a region's: its spans may have others within them.
 #[inline]
-pub(super) const fn is_region(row: u64) -> bool {
+pub(crate) const fn is_region(row: u64) -> bool {
     row >= FIRST_REGION
 }
 

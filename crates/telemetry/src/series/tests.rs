@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which kernels get series, and that no sum falls.
 
-use super::{ExposedKernels, KernelSeries, MAX_KERNEL_SERIES};
+use super::{ExposedKernels, KernelName, KernelSeries, MAX_KERNEL_SERIES, RowKind};
 use crate::kernel::{KERNEL_TABLE_SLOTS, KernelInstruments, SpanKey};
+use crate::runtime::FIRST_REGION;
 use crate::sync::lock;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Handles that end in 7 have no name; four share each of the others.
-fn name_of(func: u64) -> Option<Arc<str>> {
+fn name_of(func: u64) -> Option<KernelName> {
     (func % 10 != 7).then(|| format!("kernel {}", func / 4).into())
 }
 
@@ -82,6 +82,41 @@ fn promotions_are_a_second_apart() {
 }
 
 #[test]
+fn a_region_has_a_series_beside_a_kernel_of_its_name_and_others_of_its_own() {
+    let (exposed, instruments) = (ExposedKernels::new(), Box::new(KernelInstruments::new()));
+    let name_of = |func| {
+        let name = KernelName::from("sampling");
+        let kind = if func < FIRST_REGION {
+            RowKind::Kernel
+        } else {
+            RowKind::Region
+        };
+        Some(KernelName { kind, ..name })
+    };
+    let launch = |func, ns| instruments.record(SpanKey::Kernel(func), ns);
+    launch(1, 10);
+    launch(FIRST_REGION, 100);
+    exposed.set_top(5);
+    exposed.promote(|| u64::MAX, &instruments, name_of, str::to_owned);
+    launch(1, 3);
+    launch(FIRST_REGION, 50);
+    let found: Vec<_> = exposed
+        .read(&instruments)
+        .series
+        .into_iter()
+        .map(|series| (series.kind, series.label, series.total_ns))
+        .collect();
+    let of = |kind, label: &str, ns| (kind, label.to_owned(), ns);
+    let expected = [
+        of(RowKind::Region, "sampling", 50),
+        of(RowKind::Kernel, "sampling", 3),
+        of(RowKind::Kernel, "other", 10),
+        of(RowKind::Region, "other", 100),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
 fn a_promoter_does_not_wait_for_a_reader() {
     let (exposed, instruments) = (ExposedKernels::new(), Box::new(KernelInstruments::new()));
     exposed.set_top(9);
@@ -101,7 +136,7 @@ fn labels_are_frozen_unique_and_never_that_of_the_others() {
     for func in [1, 2, 3] {
         instruments.record(SpanKey::Kernel(func), func);
     }
-    let name_of = |func: u64| Some(Arc::from(if func == 1 { "a" } else { "b" }));
+    let name_of = |func: u64| Some(if func == 1 { "a" } else { "b" }.into());
     exposed.promote(|| u64::MAX, &instruments, name_of, |_| "other".to_owned());
     exposed.promote(|| u64::MAX, &instruments, name_of, |_| "changed".to_owned());
     instruments.record(SpanKey::Kernel(1), 50);

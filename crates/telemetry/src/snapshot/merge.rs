@@ -124,7 +124,7 @@ impl Snapshot {
         adding.add(&mut self.lane_gap_unknown, other.lane_gap_unknown);
         for theirs in &other.kernel_series {
             let mut ours = self.kernel_series.iter_mut();
-            match ours.find(|ours| ours.label == theirs.label) {
+            match ours.find(|ours| (ours.kind, &ours.label) == (theirs.kind, &theirs.label)) {
                 Some(ours) => {
                     adding.add(&mut ours.total_ns, theirs.total_ns);
                     adding.add(&mut ours.samples, theirs.samples);
@@ -133,8 +133,9 @@ impl Snapshot {
             }
         }
         let is_other = |label: &str| label == OTHER_KERNELS;
-        self.kernel_series
-            .sort_by_cached_key(|series| (is_other(&series.label), series.label.clone()));
+        self.kernel_series.sort_by_cached_key(|series| {
+            (is_other(&series.label), series.label.clone(), series.kind)
+        });
         self.losses.add_all(&other.losses, adding);
         adding.add(&mut self.table_full, other.table_full);
         adding.add(&mut self.spans_dropped, other.spans_dropped);

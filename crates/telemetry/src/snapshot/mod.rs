@@ -15,6 +15,7 @@ pub(crate) mod recorders;
 mod steps;
 mod take;
 
+pub use crate::rows::RowKind;
 pub use crate::series::{KernelSeries, MAX_KERNEL_SERIES, OTHER_KERNELS};
 pub use merge::MergeError;
 pub use recorders::{KernelName, OtherGpuError};
@@ -165,45 +166,7 @@ pub struct LaneSnapshot {
     pub shapes: Vec<ShapeTimes>,
 }
 
-/// What a row is of.
-///
-/// ```
-/// use metrale_telemetry::snapshot::RowKind;
-///
-/// assert_eq!(RowKind::Graph.as_str(), "graph");
-/// ```
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum RowKind {
-    /// A kernel, by its function.
-    #[default]
-    Kernel,
-    /// A graph of the application: one row for all that is in it.
-    Graph,
-    /// Work that the application named, with the launches and regions within it:
-    /// their time is part of its own.
-    Region,
-    /// A copy, or a set of memory.
-    Copy,
-}
-
-impl RowKind {
-    /// Its spelling in a snapshot.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Kernel => "kernel",
-            Self::Graph => "graph",
-            Self::Region => "region",
-            Self::Copy => "copy",
-        }
-    }
-}
-
-/// A kernel, or a graph.
+/// A kernel, a graph, a region or a copy.
 ///
 /// ```
 /// use metrale_telemetry::Telemetry;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What recorders add to a snapshot, while they live and after they closed.
 
-use super::{RecorderSnapshot, RowKind};
+use super::RecorderSnapshot;
 use crate::clock::unix_ns;
 use crate::lanes::LaneNamesError;
+use crate::rows::KernelName;
 use crate::sync::{Mutex, MutexGuard, const_fn, lock_alive};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,15 +18,6 @@ pub trait RecorderSource: Send + Sync {
     /// The name of a kernel's row ([`KernelTime::func`](crate::kernel::KernelTime)),
     /// if it has one here.
     fn name(&self, func: u64) -> Option<KernelName>;
-}
-
-/// The name of a row.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KernelName {
-    /// The text, whole.
-    pub text: Arc<str>,
-    /// What it names.
-    pub kind: RowKind,
 }
 
 enum Known {

@@ -2,7 +2,7 @@
 //! How a snapshot is taken.
 
 use super::{
-    HostSnapshot, KernelLane, KernelSnapshot, LaneSnapshot, SNAPSHOT_VERSION, Snapshot,
+    HostSnapshot, KernelLane, KernelSnapshot, LaneSnapshot, RowKind, SNAPSHOT_VERSION, Snapshot,
     merge::joined,
 };
 use crate::kernel::{FoldedCopy, KernelEstimate, SpanKey};
@@ -25,12 +25,10 @@ impl Telemetry {
         let start_unix_ns = first.and_then(|first| first.start_unix_ns);
         let kernels = exposed.kernels.into_iter().map(|row| {
             let named = known.name(row.func);
-            let kind = named.as_ref().map(|name| name.kind).unwrap_or_default();
-            let text = named.map(|name| name.text);
-            let series = text.as_ref().and_then(|name| exposed.labels.get(name));
+            let series = named.as_ref().and_then(|name| exposed.labels.get(name));
             KernelSnapshot {
-                name: text.as_deref().map(str::to_owned),
-                kind,
+                name: named.as_ref().map(|name| name.text.as_ref().to_owned()),
+                kind: named.as_ref().map_or(RowKind::Kernel, |name| name.kind),
                 series: series.cloned(),
                 total_ns: row.total_ns,
                 samples: row.samples,

@@ -29,7 +29,9 @@ fn several_gpus_have_series_each_and_what_has_the_same_labels_is_merged() {
     let merged = samples(&page);
     assert_eq!(merged["metrale_steps_total{gpu=\"unknown\"}"], 3.0);
     let kernel = |name| {
-        format!("metrale_gpu_kernel_sampled_seconds_total{{gpu=\"unknown\",kernel=\"{name}\"}}")
+        format!(
+            "metrale_gpu_kernel_sampled_seconds_total{{gpu=\"unknown\",kernel=\"{name}\",kind=\"kernel\"}}"
+        )
     };
     assert_eq!(
         (merged[&kernel("gemm")], merged[&kernel("other")]),
@@ -142,11 +144,15 @@ fn a_scrape_has_no_side_effect() {
         label,
         total_ns,
         samples,
+        ..
     } = &telemetry.snapshot().kernel_series[0];
     assert_eq!((label.as_str(), *total_ns, *samples), ("64", 1, 1));
     assert!(
-        before.contains("kernel_samples_total{gpu=\"unknown\",kernel=\"64\"} 1\n"),
+        before.contains("kernel_samples_total{gpu=\"unknown\",kernel=\"64\",kind=\"kernel\"} 1\n"),
         "{before}"
     );
-    assert!(before.contains("kernel_samples_total{gpu=\"unknown\",kernel=\"other\"} 1\n"));
+    assert!(
+        before
+            .contains("kernel_samples_total{gpu=\"unknown\",kernel=\"other\",kind=\"kernel\"} 1\n")
+    );
 }
