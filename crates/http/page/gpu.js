@@ -80,6 +80,12 @@ function laneBar(td, part, key) {
 const MOST_ROWS = 12;
 const showRows = more(byId("rows-more"), MOST_ROWS);
 
+/** What a row is of, unless it is a kernel; of a region, how much is under no launch. */
+function kindOf({ kind, figures, total_ns }) {
+  if (kind === "kernel") return "";
+  return kind === "region" && total_ns > 0 ? `region, ${share(figures.own_ns / total_ns)} its own` : kind;
+}
+
 function drawRows(snapshot) {
   const all = rowsOf(snapshot);
   const pair = snapshot.floor.pair_ns;
@@ -90,7 +96,7 @@ function drawRows(snapshot) {
     const total = lane ? time(lane.total_ns) : NONE;
     const lost = kernel.lost_spans > 0 ? `, ${count(kernel.lost_spans)} lost` : "";
     return [
-      { text: shortened(nameOf(kernel), 46), title: kernel.name ?? "", kind: "name", tag: kernel.kind === "kernel" ? "" : kernel.kind, key: null },
+      { text: shortened(nameOf(kernel), 46), title: kernel.name ?? "", kind: "name", tag: kindOf(kernel), key: null },
       { text: lane?.lane ?? NONE, kind: "left" },
       { kind: "wide", draw: (td) => meter(td, lane?.share ?? 0, error?.share) },
       lane ? `${share(lane.share)} ${error ? `± ${share(error.share)}` : "(too few)"}` : NONE,

@@ -20,7 +20,8 @@ const ORDER: &[&str] = &[
     "xtask",
 ];
 
-/// The library crates that a server links.
+/// The library crates that a server links, but http: whoever takes its feature
+/// `protobuf` asks for it.
 const LIBRARIES: &[&str] = &[
     "metrale-gpu-sys",
     "metrale-telemetry",

@@ -15,10 +15,10 @@ pub(crate) mod recorders;
 mod steps;
 mod take;
 
-pub use crate::rows::RowKind;
+pub use crate::rows::{KernelName, RowKind};
 pub use crate::series::{KernelSeries, MAX_KERNEL_SERIES, OTHER_KERNELS};
 pub use merge::MergeError;
-pub use recorders::{KernelName, OtherGpuError};
+pub use recorders::OtherGpuError;
 pub use steps::{StepLane, StepSnapshot};
 
 use crate::config::TelemetryConfig;
