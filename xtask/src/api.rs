@@ -8,7 +8,7 @@
 
 use std::{fs, path::PathBuf};
 
-use xshell::{Shell, cmd};
+use xshell::cmd;
 
 use crate::{
     cargo,
@@ -43,8 +43,7 @@ pub(crate) fn run(write: bool) -> Result<()> {
 
 /// The public items of a package, sorted as its modules are.
 fn listing(package: &str, features: &[&str]) -> Result<String> {
-    let sh = Shell::new()?;
-    sh.change_dir(cargo::root());
+    let sh = cargo::shell()?;
     // A folder of its own: the variable makes cargo build dependencies anew.
     let folder = cargo::metadata()?.target_directory.join("api");
     cmd!(

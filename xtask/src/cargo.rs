@@ -11,6 +11,7 @@ use std::{
 };
 
 use cargo_metadata::{Artifact, CrateType, Message, Metadata, MetadataCommand, TargetKind};
+use xshell::Shell;
 
 use crate::{
     error::{Context, Error, Result},
@@ -26,6 +27,13 @@ pub(crate) fn root() -> &'static Path {
         here.parent().map_or(here.clone(), Path::to_path_buf)
     });
     &ROOT
+}
+
+/// A shell in the root.
+pub(crate) fn shell() -> Result<Shell> {
+    let sh = Shell::new()?;
+    sh.change_dir(root());
+    Ok(sh)
 }
 
 /// The workspace's metadata, members only.

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use xshell::{Shell, cmd};
+use xshell::cmd;
 
 use crate::{
     api, cargo, demo, differential,
@@ -79,19 +79,13 @@ fn table(steps: &[Step], times: &[Duration], failed: bool) -> String {
     )
 }
 
-fn shell() -> Result<Shell> {
-    let sh = Shell::new()?;
-    sh.change_dir(cargo::root());
-    Ok(sh)
-}
-
 fn format() -> Result<()> {
-    let sh = shell()?;
+    let sh = cargo::shell()?;
     Ok(cmd!(sh, "cargo fmt --all --check").run()?)
 }
 
 fn clippy() -> Result<()> {
-    let sh = shell()?;
+    let sh = cargo::shell()?;
     let nvtx = nvtx::can_build()?.then_some(nvtx::FEATURES);
     let sets = std::iter::once(&["--workspace"][..]).chain(test::MORE_FEATURES.iter().copied());
     for features in sets.chain(nvtx) {
@@ -105,7 +99,7 @@ fn clippy() -> Result<()> {
 }
 
 fn docs() -> Result<()> {
-    let sh = shell()?;
+    let sh = cargo::shell()?;
     cmd!(sh, "cargo doc --no-deps --workspace")
         .env("RUSTDOCFLAGS", "-D warnings")
         .run()?;

@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use xshell::{Shell, cmd};
+use xshell::cmd;
 
 use crate::{
     cargo,
@@ -22,7 +22,7 @@ const PACKAGE: &str = "metrale-bench";
 const BINARY: &str = "metrale-gpu-bench";
 
 /// A packed binary is below this: what is copied to other machines is small.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
 /// Packs the binary, or becomes it.
 pub(crate) fn run(flags: &GpuBench) -> Result<()> {
@@ -64,10 +64,10 @@ fn pack(file: &Path) -> Result<()> {
 }
 
 fn fits(bytes: u64) -> Result<()> {
-    if bytes < MOST_BYTES {
+    if bytes < MAX_BYTES {
         return Ok(());
     }
-    let problem = format!("{BINARY} is {bytes} bytes; at most {MOST_BYTES} travel");
+    let problem = format!("{BINARY} is {bytes} bytes; at most {MAX_BYTES} travel");
     Err(Error::Bench(problem))
 }
 
@@ -101,8 +101,7 @@ fn glibc(binary: &[u8]) -> Option<(u32, u32)> {
 /// The binary's tests, among them a short run on the simulated driver, as a step
 /// of `ci`.
 pub(crate) fn smoke() -> Result<()> {
-    let sh = Shell::new()?;
-    sh.change_dir(cargo::root());
+    let sh = cargo::shell()?;
     sh.set_var(sim::VAR, sim::build()?);
     Ok(cmd!(sh, "cargo test --package {PACKAGE} --lib --tests").run()?)
 }
@@ -122,8 +121,8 @@ mod tests {
 
     #[test]
     fn what_is_too_large_does_not_travel() {
-        assert!(fits(MOST_BYTES - 1).is_ok());
-        let error = fits(MOST_BYTES).expect_err("too large").to_string();
+        assert!(fits(MAX_BYTES - 1).is_ok());
+        let error = fits(MAX_BYTES).expect_err("too large").to_string();
         assert!(error.contains("67108864"), "{error}");
     }
 }

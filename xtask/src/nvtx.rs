@@ -9,6 +9,7 @@ use xshell::{Shell, cmd};
 use crate::{
     cargo,
     error::{Context, Error, Result},
+    program,
 };
 
 /// The packages with the feature, and the feature of each.
@@ -53,7 +54,7 @@ pub(crate) fn can_build() -> Result<bool> {
             "--package metrale-gpu-sys --features nvtx".to_owned(),
         ));
     }
-    if std::env::var_os("CI").is_some_and(|ci| ci == "true") {
+    if program::is_ci() {
         return Err(Error::NoLibclang);
     }
     println!(

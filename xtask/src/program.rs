@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs of this machine: whether one is there, and becoming one.
+//! Programs of this machine: whether one is there, whether it must be, and
+//! becoming one.
 
 use std::{
     os::unix::process::CommandExt,
@@ -16,6 +17,11 @@ pub(crate) fn runs(program: &str, args: &[&str]) -> bool {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
+}
+
+/// Whether what is missing here fails, and is not skipped.
+pub(crate) fn is_ci() -> bool {
+    std::env::var_os("CI").is_some_and(|ci| ci == "true")
 }
 
 /// Becomes the program, in the caller's folder: its exit code, its signals and

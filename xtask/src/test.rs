@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 
-use xshell::{Shell, cmd};
+use xshell::cmd;
 
 use crate::{
     cargo,
@@ -24,8 +24,7 @@ pub(crate) const MORE_FEATURES: &[&[&str]] = &[
 /// Runs the tests; `args` go to the test runner.
 pub(crate) fn run(args: &[OsString]) -> Result<()> {
     let traces = traces::find(cargo::root())?;
-    let sh = Shell::new()?;
-    sh.change_dir(cargo::root());
+    let sh = cargo::shell()?;
     sh.set_var(sim::VAR, sim::build()?);
     match traces {
         Traces::At(folder) => sh.set_var(traces::VAR, folder),

@@ -11,7 +11,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    program,
+};
 
 /// The variable that names the folder.
 pub(crate) const VAR: &str = "METRALE_TRACES";
@@ -28,8 +31,7 @@ pub(crate) enum Traces {
 /// Decides from the environment.
 pub(crate) fn find(root: &Path) -> Result<Traces> {
     let named = std::env::var_os(VAR);
-    let ci = std::env::var_os("CI").is_some_and(|ci| ci == "true");
-    decide(root, named, ci)
+    decide(root, named, program::is_ci())
 }
 
 fn decide(root: &Path, named: Option<OsString>, ci: bool) -> Result<Traces> {

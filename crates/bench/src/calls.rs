@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scripted workloads on the simulated driver, and every driver call that the
+//! Workloads on the simulated driver, and every driver call that the
 //! recorder makes in them, from the simulator's log. The numbers are exact:
 //! they depend on no machine and no clock.
 
@@ -15,33 +15,33 @@ pub type Calls = BTreeMap<&'static str, u64>;
 
 /// A workload.
 #[derive(Clone, Copy, Debug)]
-pub struct Script {
+pub struct Workload {
     /// Its name in `limits.toml`.
     pub name: &'static str,
     /// Runs it and counts the recorder's calls.
     pub run: fn() -> Calls,
 }
 
-const fn script(name: &'static str, run: fn() -> Calls) -> Script {
-    Script { name, run }
+const fn workload(name: &'static str, run: fn() -> Calls) -> Workload {
+    Workload { name, run }
 }
 
 /// All of them.
-pub const SCRIPTS: &[Script] = &[
-    script("off", || steps(Level::Off)),
-    script("basic", || steps(Level::Basic)),
-    script("kernel", || steps(Level::Kernel)),
-    script("idle", idle),
-    script("landed_1", || landed(1)),
-    script("landed_10", || landed(10)),
-    script("landed_100", || landed(100)),
-    script("landed_1000", || landed(1_000)),
-    script("waiting_1", || waiting(1)),
-    script("waiting_2", || waiting(2)),
-    script("waiting_4", || waiting(4)),
-    script("waiting_8", || waiting(8)),
-    script("half_landed_8", || half_landed(8)),
-    script("left_open", left_open),
+pub const WORKLOADS: &[Workload] = &[
+    workload("off", || steps(Level::Off)),
+    workload("basic", || steps(Level::Basic)),
+    workload("kernel", || steps(Level::Kernel)),
+    workload("idle", idle),
+    workload("landed_1", || landed(1)),
+    workload("landed_10", || landed(10)),
+    workload("landed_100", || landed(100)),
+    workload("landed_1000", || landed(1_000)),
+    workload("waiting_1", || waiting(1)),
+    workload("waiting_2", || waiting(2)),
+    workload("waiting_4", || waiting(4)),
+    workload("waiting_8", || waiting(8)),
+    workload("half_landed_8", || half_landed(8)),
+    workload("left_open", left_open),
 ];
 
 const ARMED: Step = Step::armed(0, 0);
@@ -157,7 +157,7 @@ fn left_open() -> Calls {
 
 #[cfg(test)]
 mod tests {
-    use super::{SCRIPTS, landed};
+    use super::{WORKLOADS, landed};
 
     /// The budget of the design: four calls to a landed span of an armed step,
     /// three of them without its place; beside a record and a query for the
@@ -175,8 +175,8 @@ mod tests {
 
     #[test]
     fn below_kernel_no_call_is_made() {
-        for script in &SCRIPTS[..2] {
-            assert!((script.run)().is_empty(), "{}", script.name);
+        for workload in &WORKLOADS[..2] {
+            assert!((workload.run)().is_empty(), "{}", workload.name);
         }
     }
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `cargo xtask bench --gates` runs: hot paths, to be counted by callgrind,
-//! and scripted workloads, whose driver calls it prints.
+//! and workloads, whose driver calls it prints.
 //!
 //! - `metrale-bench paths`: a line for each path: name, count, and the path to
 //!   take off or `-`.
 //! - `metrale-bench path NAME N`: runs one path N times.
-//! - `metrale-bench calls`: a line for each script: name, then `call=count`.
+//! - `metrale-bench calls`: a line for each workload: name, then `call=count`.
 
-use metrale_bench::{calls::SCRIPTS, paths::PATHS};
+use metrale_bench::{calls::WORKLOADS, paths::PATHS};
 
 const USAGE: &str = "use `paths`, `path NAME N` or `calls`";
 
@@ -38,9 +38,9 @@ fn run(args: &[&str]) -> Result<(), String> {
             (path.run)(n);
         }
         ["calls"] => {
-            for script in SCRIPTS {
-                print!("{}", script.name);
-                for (call, count) in (script.run)() {
+            for workload in WORKLOADS {
+                print!("{}", workload.name);
+                for (call, count) in (workload.run)() {
                     print!(" {call}={count}");
                 }
                 println!();

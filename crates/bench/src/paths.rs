@@ -18,7 +18,7 @@ use std::hint::black_box;
 
 /// A path.
 #[derive(Clone, Copy, Debug)]
-pub struct Path {
+pub struct HotPath {
     /// Its name in `limits.toml`. What starts with `naive_` is there to compare
     /// with and has no limit.
     pub name: &'static str,
@@ -30,8 +30,8 @@ pub struct Path {
     pub run: fn(u64),
 }
 
-const fn path(name: &'static str, n: u64, run: fn(u64)) -> Path {
-    Path {
+const fn path(name: &'static str, n: u64, run: fn(u64)) -> HotPath {
+    HotPath {
         name,
         n,
         minus: None,
@@ -40,14 +40,14 @@ const fn path(name: &'static str, n: u64, run: fn(u64)) -> Path {
 }
 
 /// All of them.
-pub const PATHS: &[Path] = &[
+pub const PATHS: &[HotPath] = &[
     path("begin_end", 10_000, begin_end::<SpanRing<Done>>),
     path("begin_end_armed", 10_000, |n| drop(filled_armed(n))),
-    Path {
+    HotPath {
         minus: Some("begin_end"),
         ..path("harvest_landed", 10_000, harvest_landed::<SpanRing<Done>>)
     },
-    Path {
+    HotPath {
         minus: Some("begin_end_armed"),
         ..path("harvest_armed", 10_000, harvest_armed)
     },
@@ -75,7 +75,7 @@ pub const PATHS: &[Path] = &[
     path("launch_unarmed", 10_000, |n| launch(n, Level::Kernel)),
     path("step_disabled", 10_000, step_disabled),
     path("naive_begin_end", 10_000, begin_end::<NaiveRing<Done>>),
-    Path {
+    HotPath {
         minus: Some("naive_begin_end"),
         ..path(
             "naive_harvest_landed",

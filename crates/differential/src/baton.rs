@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Real threads that step by baton: the machine itself is handed from thread to
-//! thread, so one of them runs at a time, in the script's order.
+//! thread, so one of them runs at a time, in the sequence's order.
 
 use crate::machine::Machine;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -50,7 +50,7 @@ impl Threads {
         job: impl FnOnce(&mut Machine) + Send + 'static,
     ) -> Box<Machine> {
         let sent = self.to[thread].send((machine, Box::new(job)));
-        sent.expect("the thread waits for its turn");
+        sent.expect("the thread waits for its operation");
         let back = self.back.recv().expect("the threads wait for jobs");
         back.expect("the job panicked; it said why")
     }

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs a script with and without a guest, compares, and shrinks what differs.
+//! Runs a sequence with and without a guest, compares, and shrinks what differs.
 
 use crate::baton::Threads;
 use crate::cuda::CUDA;
-use crate::generate::{runner, scripts};
+use crate::generate::{runner, sequences};
 use crate::guest::Maker;
 use crate::machine::{AppCall, Broken, Machine, Seen};
-use crate::script::{Script, THREADS};
+use crate::sequence::{Sequence, THREADS};
 use crate::tally::Tally;
 use metrale_gpu_sim::{Exclusive, control, exclusive};
 use proptest::strategy::{Strategy, ValueTree};
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-/// Tries at making a failing script smaller.
-const MOST_TRIES: u32 = 4_096;
+/// Tries at making a failing sequence smaller.
+const MAX_TRIES: u32 = 4_096;
 
-/// What the two runs of a script differ in.
+/// What the two runs of a sequence differ in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
     /// The application saw something else.
@@ -46,7 +46,9 @@ impl fmt::Display for Difference {
             Difference::Called { bare, beside } => {
                 write!(f, "logged without: {bare:?}\nlogged with:    {beside:?}")
             }
-            Difference::Rule(broken) => write!(f, "turn {}: {}", broken.turn, broken.what),
+            Difference::Rule(broken) => {
+                write!(f, "operation {}: {}", broken.operation, broken.what)
+            }
         }
     }
 }
@@ -60,18 +62,18 @@ pub enum Look {
     AtTheApplication,
 }
 
-/// A script whose runs differ, made small.
+/// A sequence whose runs differ, made small.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// The seed that drew it.
     pub seed: u64,
-    /// The script.
-    pub script: Script,
+    /// The sequence.
+    pub sequence: Sequence,
     /// What differs.
     pub difference: Difference,
 }
 
-/// Where scripts run: holds the simulator, and threads for applications.
+/// Where sequences run: holds the simulator, and threads for applications.
 pub struct Bench {
     threads: Threads,
     _alone: Exclusive,
@@ -96,50 +98,51 @@ impl Bench {
         }
     }
 
-    fn run(&self, script: &Arc<Script>, maker: Option<Maker>) -> Box<Machine> {
+    fn run(&self, sequence: &Arc<Sequence>, maker: Option<Maker>) -> Box<Machine> {
         control::reset();
-        let mut machine = Box::new(Machine::new(script.setup, maker));
+        let mut machine = Box::new(Machine::new(sequence.setup, maker));
         let threads = machine.threads();
         machine = self.threads.run(0, machine, Machine::start);
         for thread in 1..threads {
             machine = self.threads.run(thread, machine, Machine::start_thread);
         }
-        let thread_of = |turn: usize| usize::from(script.turns[turn].thread) % threads;
+        let thread_of =
+            |operation: usize| usize::from(sequence.operations[operation].thread) % threads;
         let mut next = 0;
-        while next < script.turns.len() {
+        while next < sequence.operations.len() {
             let thread = thread_of(next);
-            let end = (next..script.turns.len())
-                .find(|turn| thread_of(*turn) != thread)
-                .unwrap_or(script.turns.len());
-            let (turns, numbers) = (Arc::clone(script), next..end);
+            let end = (next..sequence.operations.len())
+                .find(|operation| thread_of(*operation) != thread)
+                .unwrap_or(sequence.operations.len());
+            let (operations, numbers) = (Arc::clone(sequence), next..end);
             machine = self.threads.run(thread, machine, move |machine| {
                 for number in numbers {
-                    machine.take_turn(number, &turns.turns[number]);
+                    machine.perform(number, &operations.operations[number]);
                 }
             });
             next = end;
         }
-        machine.turns_are_over(script.turns.len());
+        machine.operations_are_over(sequence.operations.len());
         for thread in 0..threads {
             machine = self.threads.run(thread, machine, Machine::see_thread);
         }
         self.threads.run(0, machine, Machine::see_end)
     }
 
-    /// What the two runs of the script differ in, if anything. The tally is of
+    /// What the two runs of the sequence differ in, if anything. The tally is of
     /// the run beside the guest.
     pub fn compare(
         &self,
-        script: &Script,
+        sequence: &Sequence,
         guest: Maker,
         look: Look,
     ) -> (Option<Difference>, Tally) {
-        let script = Arc::new(script.clone());
-        let bare = self.run(&script, None);
-        let beside = self.run(&script, Some(guest));
+        let sequence = Arc::new(sequence.clone());
+        let bare = self.run(&sequence, None);
+        let beside = self.run(&sequence, Some(guest));
         let mut tally = beside.tally.clone();
         tally.sequences = 1;
-        tally.turns = script.turns.len() as u64;
+        tally.operations = sequence.operations.len() as u64;
         let seen = first_difference(&bare.trace, &beside.trace)
             .map(|(bare, beside)| Difference::Seen { bare, beside });
         let called = || {
@@ -153,21 +156,21 @@ impl Bench {
         (seen.or_else(called).or_else(ruled), tally)
     }
 
-    /// Draws the script of a seed and compares its runs; one that fails is made
+    /// Draws the sequence of a seed and compares its runs; one that fails is made
     /// small first, keeping the kind of its difference.
     ///
     /// # Errors
     /// The failure.
     pub fn try_seed(&self, seed: u64, guest: Maker, look: Look) -> Result<Tally, Box<Failure>> {
-        let drawn = scripts().new_tree(&mut runner(seed));
+        let drawn = sequences().new_tree(&mut runner(seed));
         let mut tree = drawn.expect("no strategy rejects");
-        let script = tree.current();
-        match self.compare(&script, guest, look) {
+        let sequence = tree.current();
+        match self.compare(&sequence, guest, look) {
             (None, tally) => Ok(tally),
             (Some(difference), _) => {
                 let mut failure = Failure {
                     seed,
-                    script,
+                    sequence,
                     difference,
                 };
                 self.shrink(&mut failure, &mut tree, guest, look);
@@ -177,12 +180,18 @@ impl Bench {
         }
     }
 
-    /// Takes the script over if it fails in the same way; whether it does.
-    fn still_fails(&self, failure: &mut Failure, script: Script, guest: Maker, look: Look) -> bool {
+    /// Takes the sequence over if it fails in the same way; whether it does.
+    fn still_fails(
+        &self,
+        failure: &mut Failure,
+        sequence: Sequence,
+        guest: Maker,
+        look: Look,
+    ) -> bool {
         let kind = std::mem::discriminant(&failure.difference);
-        match self.compare(&script, guest, look).0 {
+        match self.compare(&sequence, guest, look).0 {
             Some(found) if std::mem::discriminant(&found) == kind => {
-                failure.script = script;
+                failure.sequence = sequence;
                 failure.difference = found;
                 true
             }
@@ -193,12 +202,12 @@ impl Bench {
     fn shrink(
         &self,
         failure: &mut Failure,
-        tree: &mut impl ValueTree<Value = Script>,
+        tree: &mut impl ValueTree<Value = Sequence>,
         guest: Maker,
         look: Look,
     ) {
         let mut goes_on = tree.simplify();
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             if !goes_on {
                 return;
             }
@@ -210,12 +219,12 @@ impl Bench {
         }
     }
 
-    /// Turns that were drawn together shrink together; here they go one by one.
+    /// Operations that were drawn together shrink together; here they go one by one.
     fn leave_out(&self, failure: &mut Failure, guest: Maker, look: Look) {
         let mut place = 0;
-        while place < failure.script.turns.len() {
-            let mut without = failure.script.clone();
-            without.turns.remove(place);
+        while place < failure.sequence.operations.len() {
+            let mut without = failure.sequence.clone();
+            without.operations.remove(place);
             if self.still_fails(failure, without, guest, look) {
                 // What was needed for it alone may go now.
                 place = 0;

@@ -2,7 +2,7 @@
 //! Sequences at random, by strategies, so that failures shrink.
 
 use crate::machine::{Action as A, DRAWN};
-use crate::script::{NUMBERS, Script, Setup, THREADS, TROUBLED, Timing, Trouble, Turn};
+use crate::sequence::{NUMBERS, Operation, Sequence, Setup, THREADS, TROUBLED, Timing, Trouble};
 use proptest::array::uniform4;
 use proptest::bool::weighted;
 use proptest::collection::vec;
@@ -12,7 +12,7 @@ use proptest::sample::select;
 use proptest::strategy::Union;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// Parts of a sequence: single turns, and a few that belong together.
+/// Parts of a sequence: single operations, and a few that belong together.
 const PARTS: std::ops::Range<usize> = 1..70;
 
 /// Virtual time that passes at once, at most: longer than spans may be open.
@@ -47,15 +47,15 @@ pub(crate) fn runner(seed: u64) -> TestRunner {
 }
 
 /// All sequences.
-pub(crate) fn scripts() -> impl Strategy<Value = Script> {
+pub(crate) fn sequences() -> impl Strategy<Value = Sequence> {
     let parts = prop_oneof![
-        16 => turns(DRAWN.to_vec()).prop_map(|turn| vec![turn]),
+        16 => operations(DRAWN.to_vec()).prop_map(|operation| vec![operation]),
         2 => captures(),
         1 => measures(),
     ];
-    (setups(), vec(parts, PARTS)).prop_map(|(setup, parts)| Script {
+    (setups(), vec(parts, PARTS)).prop_map(|(setup, parts)| Sequence {
         setup,
-        turns: parts.concat(),
+        operations: parts.concat(),
     })
 }
 
@@ -80,7 +80,7 @@ fn ns() -> impl Strategy<Value = u32> {
     prop_oneof![0..3_000_u32, 0..LONG_NS]
 }
 
-fn turns(actions: Vec<(u32, A)>) -> impl Strategy<Value = Turn> {
+fn operations(actions: Vec<(u32, A)>) -> impl Strategy<Value = Operation> {
     let just = |(weight, action)| (weight, Just(action));
     let action = Union::new_weighted(actions.into_iter().map(just).collect());
     let trouble = (0..TROUBLED.len() as u8, 0..3_u8, select(STATUSES))
@@ -91,7 +91,7 @@ fn turns(actions: Vec<(u32, A)>) -> impl Strategy<Value = Turn> {
     );
     let chosen = (action, uniform4(NUMBERS), ns());
     (0..THREADS as u8, failing, chosen).prop_map(|(thread, (fault, trouble), (action, n, ns))| {
-        Turn {
+        Operation {
             thread,
             fault,
             trouble,
@@ -103,17 +103,17 @@ fn turns(actions: Vec<(u32, A)>) -> impl Strategy<Value = Turn> {
 }
 
 /// A capture with what may happen meanwhile, and its graph's launch. One
-/// thread begins and ends it, others take turns between.
-fn captures() -> impl Strategy<Value = Vec<Turn>> {
+/// thread begins and ends it, others have operations between.
+fn captures() -> impl Strategy<Value = Vec<Operation>> {
     let launches = A::ModuleLoad..=A::GraphLaunch;
     let drawn = DRAWN.iter().copied();
     let drawn = drawn.filter(|(_, action)| launches.contains(action) || *action >= A::Serve);
     let meanwhile = drawn.chain([(8, A::EventRecord), (6, A::StreamWaitEvent)]);
-    let meanwhile = vec(turns(meanwhile.collect()), 1..8);
+    let meanwhile = vec(operations(meanwhile.collect()), 1..8);
     (0..THREADS as u8, NUMBERS, NUMBERS, meanwhile).prop_map(|(thread, s, mode, meanwhile)| {
-        let own = |action, n| Turn {
+        let own = |action, n| Operation {
             thread,
-            ..Turn::new(action, n, 0)
+            ..Operation::new(action, n, 0)
         };
         let mut part = vec![own(A::CaptureBegin, [s, mode, 0, 0])];
         part.extend(meanwhile);
@@ -125,9 +125,9 @@ fn captures() -> impl Strategy<Value = Vec<Turn>> {
 }
 
 /// The application times work of its own.
-fn measures() -> impl Strategy<Value = Vec<Turn>> {
+fn measures() -> impl Strategy<Value = Vec<Operation>> {
     (0..THREADS as u8, NUMBERS, NUMBERS, ns()).prop_map(|(thread, e, s, ns)| {
-        let turns = [
+        let operations = [
             (A::EventCreate, [0; 4]),
             (A::EventCreate, [0; 4]),
             (A::EventRecord, [e, s, 0, 0]),
@@ -136,10 +136,10 @@ fn measures() -> impl Strategy<Value = Vec<Turn>> {
             (A::EventSynchronize, [e + 1, 0, 0, 0]),
             (A::EventElapsed, [e, e + 1, 0, 0]),
         ];
-        let turn = |(action, n)| Turn {
+        let operation = |(action, n)| Operation {
             thread,
-            ..Turn::new(action, n, ns)
+            ..Operation::new(action, n, ns)
         };
-        turns.map(turn).to_vec()
+        operations.map(operation).to_vec()
     })
 }

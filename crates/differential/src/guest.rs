@@ -3,7 +3,7 @@
 //! recorders implement too, so that it can be shown that they are found.
 
 use crate::naive::{Mistake, Naive};
-use crate::script::Setup;
+use crate::sequence::Setup;
 use metrale_gpu_runtime::timing::{
     ContextRef, Driver, FuncRef, Harvest, KernelRef, Recorder, RecorderConfig, StreamRef,
 };
@@ -49,7 +49,7 @@ impl What {
 
 /// What became of a guest's spans.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Books {
+pub struct Ledgers {
     /// Of lanes.
     pub lanes: Ledger,
     /// Of launches.
@@ -70,20 +70,20 @@ pub trait Guest: Send {
     /// more of them, else it is closed when enough later ones have come.
     fn step(&mut self, ends: bool);
     /// Times `launches`, all within one launch span in one lane of a step of its
-    /// own, and tells them the books.
+    /// own, and tells them the ledgers.
     fn serve(
         &mut self,
         lane: usize,
         function: u64,
         stream: Stream,
-        launches: &mut dyn FnMut(Books),
+        launches: &mut dyn FnMut(Ledgers),
     );
     /// Lands what is done; how many spans that were.
     fn harvest(&mut self) -> usize;
     /// A function is about to be unloaded.
     fn forget(&mut self, function: u64);
     /// What became of its spans.
-    fn books(&self) -> Books;
+    fn ledgers(&self) -> Ledgers;
     /// Reads all there is to read.
     fn read(&self);
     /// Ends it, by its close or its drop.
@@ -229,12 +229,12 @@ impl Guest for Recorded {
         lane: usize,
         function: u64,
         stream: Stream,
-        launches: &mut dyn FnMut(Books),
+        launches: &mut dyn FnMut(Ledgers),
     ) {
         let step = self.recorder.step();
         let lane = step.lane(lane, at(stream));
         let _launch = lane.launch_guard(loaded(function));
-        launches(self.books());
+        launches(self.ledgers());
     }
 
     fn harvest(&mut self) -> usize {
@@ -249,8 +249,8 @@ impl Guest for Recorded {
         let _ = (self.recorder.kernels(), format!("{:?}", self.recorder));
     }
 
-    fn books(&self) -> Books {
-        Books {
+    fn ledgers(&self) -> Ledgers {
+        Ledgers {
             lanes: self.recorder.lane_ledger(),
             launches: self.recorder.kernel_ledger(),
             silent: self.recorder.health().quarantined.is_some(),

@@ -51,6 +51,6 @@ fn failed(failure: &Failure) -> ExitCode {
     println!("differential: seed {} differs", failure.seed);
     println!("{}", failure.difference);
     println!("as small as it gets, for crates/differential/regressions:");
-    print!("{}", failure.script.to_data());
+    print!("{}", failure.sequence.to_data());
     ExitCode::FAILURE
 }

@@ -3,8 +3,8 @@
 //! its mistake such a guest is a plain recorder that nobody notices.
 
 use crate::cuda::CUDA;
-use crate::guest::{Books, Guest, Stream, What};
-use crate::script::Setup;
+use crate::guest::{Guest, Ledgers, Stream, What};
+use crate::sequence::Setup;
 use metrale_gpu_sys::cuda::Status;
 use metrale_telemetry::kernel::Ledger;
 
@@ -221,11 +221,11 @@ impl Guest for Naive {
         lane: usize,
         function: u64,
         stream: Stream,
-        launches: &mut dyn FnMut(Books),
+        launches: &mut dyn FnMut(Ledgers),
     ) {
         let outer = self.begin(What::Lane(lane), true, stream);
         let inner = self.begin(What::Kernel(function), true, stream);
-        launches(self.books());
+        launches(self.ledgers());
         for span in [inner, outer].into_iter().flatten() {
             self.end(What::Lane(lane), span, stream);
         }
@@ -282,9 +282,9 @@ impl Guest for Naive {
 
     fn forget(&mut self, _: u64) {}
 
-    fn books(&self) -> Books {
+    fn ledgers(&self) -> Ledgers {
         // One ring for both kinds.
-        Books {
+        Ledgers {
             lanes: self.ledger,
             launches: self.ledger,
             silent: false,

@@ -2,7 +2,7 @@
 //! What was run: calls by name, entries of the guest, the fate of its spans.
 
 use crate::follow::OfAnchors;
-use crate::guest::Books;
+use crate::guest::Ledgers;
 use crate::rules::Entry;
 use metrale_gpu_sys::cuda::Status;
 use metrale_telemetry::kernel::Ledger;
@@ -14,8 +14,8 @@ use std::fmt;
 pub struct Tally {
     /// Sequences.
     pub sequences: u64,
-    /// Their turns.
-    pub turns: u64,
+    /// Their operations.
+    pub operations: u64,
     /// The application's calls beside the guest: made, and those that succeeded.
     pub app: BTreeMap<&'static str, (u64, u64)>,
     /// Statuses other than success that it got.
@@ -47,15 +47,15 @@ impl Tally {
         *made += calls as u64;
     }
 
-    pub(crate) fn books(&mut self, books: Books) {
+    pub(crate) fn ledgers(&mut self, ledgers: Ledgers) {
         self.left.0 += 1;
-        self.left.1 += u64::from(books.silent);
-        self.ledger = self.ledger.plus(books.lanes).plus(books.launches);
+        self.left.1 += u64::from(ledgers.silent);
+        self.ledger = self.ledger.plus(ledgers.lanes).plus(ledgers.launches);
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
         self.sequences += other.sequences;
-        self.turns += other.turns;
+        self.operations += other.operations;
         for (name, (made, good)) in &other.app {
             let sum = self.app.entry(name).or_default();
             *sum = (sum.0 + made, sum.1 + good);
@@ -93,7 +93,11 @@ impl fmt::Display for Tally {
             .app
             .values()
             .fold((0, 0), |sum, counts| (sum.0 + counts.0, sum.1 + counts.1));
-        writeln!(f, "{} sequences, {} turns", self.sequences, self.turns)?;
+        writeln!(
+            f,
+            "{} sequences, {} operations",
+            self.sequences, self.operations
+        )?;
         writeln!(f, "the application: {calls} driver calls, {good} succeeded")?;
         for (name, (made, good)) in &self.app {
             writeln!(f, "  {name:<36}{made:>10}{good:>10}")?;

@@ -4,13 +4,13 @@
 
 use metrale_differential::guest::Maker;
 use metrale_differential::naive::Mistake;
-use metrale_differential::script::Script;
+use metrale_differential::sequence::Sequence;
 use metrale_differential::{Bench, Failure, Look};
 
 /// Sequences that are tried at most.
 const SEQUENCES: u64 = 400;
 
-/// Those that the application sees, and the kept script that shows each.
+/// Those that the application sees, and the kept sequence that shows each.
 const SEEN: [(Mistake, &str); 7] = [
     (Mistake::PollsUnguarded, "unguarded_poll"),
     (Mistake::PollsThreadLocal, "thread_local_poll"),
@@ -37,11 +37,11 @@ fn nobody_notices_a_guest_without_a_mistake() {
 fn the_application_sees_a_mistake_in_a_few_turns() {
     for (mistake, _) in SEEN {
         let failure = found(mistake, Look::AtTheApplication);
-        let script = failure.unwrap_or_else(|| panic!("{mistake:?}")).script;
+        let sequence = failure.unwrap_or_else(|| panic!("{mistake:?}")).sequence;
         assert!(
-            script.turns.len() <= 10,
+            sequence.operations.len() <= 10,
             "{mistake:?}: {}",
-            script.to_data()
+            sequence.to_data()
         );
     }
 }
@@ -63,7 +63,7 @@ fn the_log_shows_what_the_application_cannot_see() {
     }
 }
 
-/// The scripts that are kept with the name of a mistake show it.
+/// The sequences that are kept with the name of a mistake show it.
 #[test]
 fn kept_scripts_show_the_mistakes_that_they_are_named_after() {
     let bench = Bench::new();
@@ -74,9 +74,9 @@ fn kept_scripts_show_the_mistakes_that_they_are_named_after() {
         let folder = env!("CARGO_MANIFEST_DIR");
         let path = format!("{folder}/regressions/{name}.json");
         let text = std::fs::read_to_string(&path).expect("it can be read");
-        let script = Script::from_data(&text).expect("it is a script");
+        let sequence = Sequence::from_data(&text).expect("it is a sequence");
         let maker = Maker::Naive(mistake);
-        let (difference, _) = bench.compare(&script, maker, Look::AtTheApplication);
+        let (difference, _) = bench.compare(&sequence, maker, Look::AtTheApplication);
         assert!(difference.is_some(), "{name}");
     }
 }

@@ -3,7 +3,7 @@
 //! known to show.
 
 use metrale_differential::guest::Maker;
-use metrale_differential::script::{Action, Script, Setup, Timing, Turn};
+use metrale_differential::sequence::{Action, Operation, Sequence, Setup, Timing};
 use metrale_differential::{Bench, Difference, Look};
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ fn no_sequence_shows_the_recorder() {
             "seed {}: {}\n{}",
             failure.seed,
             failure.difference,
-            failure.script.to_data()
+            failure.sequence.to_data()
         )
     });
     // They would show nothing if nothing happened in them.
@@ -80,8 +80,8 @@ fn what_differed_once_differs_no_more() {
     assert!(!all.is_empty());
     for path in all {
         let text = std::fs::read_to_string(&path).expect("it can be read");
-        let script = Script::from_data(&text).expect("it is a script");
-        let (difference, _) = bench.compare(&script, Maker::Recorder, Look::Everywhere);
+        let sequence = Sequence::from_data(&text).expect("it is a sequence");
+        let (difference, _) = bench.compare(&sequence, Maker::Recorder, Look::Everywhere);
         let told = difference.map(|found| found.to_string());
         assert_eq!(told, None, "{}", path.display());
     }
@@ -91,8 +91,8 @@ fn what_differed_once_differs_no_more() {
 fn a_script_survives_its_data() {
     for path in regressions() {
         let text = std::fs::read_to_string(&path).expect("it can be read");
-        let script = Script::from_data(&text).expect("it is a script");
-        assert_eq!(script.to_data(), text, "{}", path.display());
+        let sequence = Sequence::from_data(&text).expect("it is a sequence");
+        assert_eq!(sequence.to_data(), text, "{}", path.display());
     }
 }
 
@@ -105,16 +105,16 @@ fn a_record_on_the_legacy_stream_is_a_barrier_and_shows() {
     // After the first stream and the two that are made here.
     let legacy = 3;
     let (blocking, bare) = (12, 0);
-    let turns = [
-        Turn::new(Action::StreamCreate, [blocking, 0, 0, 0], 0),
-        Turn::new(Action::StreamCreate, [blocking, 0, 0, 0], 0),
-        Turn::new(Action::Launch, [0, 1, bare, 0], 1_000),
-        Turn::new(Action::BeginLane, [0, 0, legacy, 0], 0),
-        Turn::new(Action::Launch, [0, 2, bare, 0], 10),
-        Turn::new(Action::Advance, [0; 4], 500),
-        Turn::new(Action::StreamQuery, [2, 0, 0, 0], 0),
+    let operations = [
+        Operation::new(Action::StreamCreate, [blocking, 0, 0, 0], 0),
+        Operation::new(Action::StreamCreate, [blocking, 0, 0, 0], 0),
+        Operation::new(Action::Launch, [0, 1, bare, 0], 1_000),
+        Operation::new(Action::BeginLane, [0, 0, legacy, 0], 0),
+        Operation::new(Action::Launch, [0, 2, bare, 0], 10),
+        Operation::new(Action::Advance, [0; 4], 500),
+        Operation::new(Action::StreamQuery, [2, 0, 0, 0], 0),
     ];
-    let script = |timing| Script {
+    let sequence = |timing| Sequence {
         setup: Setup {
             timing,
             threads: 1,
@@ -124,11 +124,11 @@ fn a_record_on_the_legacy_stream_is_a_barrier_and_shows() {
             refuse_legacy: false,
             early: true,
         },
-        turns: turns.to_vec(),
+        operations: operations.to_vec(),
     };
     let bench = Bench::new();
     let (difference, _) = bench.compare(
-        &script(Timing::Everything),
+        &sequence(Timing::Everything),
         Maker::Recorder,
         Look::Everywhere,
     );
@@ -142,7 +142,7 @@ fn a_record_on_the_legacy_stream_is_a_barrier_and_shows() {
     assert_eq!((bare.what, bare.status), ("cuStreamQuery", 0));
     assert_eq!((beside.what, beside.status), ("cuStreamQuery", 600));
     let (kept_apart, _) = bench.compare(
-        &script(Timing::SpansApart),
+        &sequence(Timing::SpansApart),
         Maker::Recorder,
         Look::Everywhere,
     );

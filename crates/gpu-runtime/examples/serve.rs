@@ -8,7 +8,9 @@ use cudarc::driver::{
     CudaContext, CudaFunction, CudaGraph, CudaStream, DriverError, LaunchConfig, PushKernelArg,
 };
 use cudarc::nvrtc::Ptx;
-use metrale_gpu_runtime::timing::{Driver, GraphRef, Harvest, Recorder, RecorderConfig, demangle};
+use metrale_gpu_runtime::timing::{
+    Driver, GraphRef, Harvest, Recorder, RecorderConfig, RegionRef, demangle,
+};
 use metrale_telemetry::kernel::{LANE_DECODE, LANE_PREFILL, LANES, Ledger};
 use metrale_telemetry::{Level, Telemetry};
 use std::sync::Arc;
@@ -30,6 +32,7 @@ struct Gpu {
     attention: CudaFunction,
     decode: CudaGraph,
     decode_row: GraphRef,
+    sampling: RegionRef,
     stream: Arc<CudaStream>,
 }
 
@@ -56,11 +59,13 @@ impl Gpu {
         let decode = capture(&stream, &attention)?;
         // Named once, when the graph is made; a graph made anew keeps its row.
         let decode_row = recorder.graph("decode, 8 requests");
+        let sampling = recorder.region("sampling");
         Ok(Self {
             recorder,
             attention,
             decode,
             decode_row,
+            sampling,
             stream,
         })
     }
@@ -79,6 +84,12 @@ impl Gpu {
 
         let lane = step.lane(LANE_DECODE, &self.stream);
         lane.launch(self.decode_row, || self.decode.launch())?;
+        lane.region(self.sampling, || {
+            top_k(&self.stream, &self.attention)?; // a library's, without a guard
+            lane.launch(&self.attention, || {
+                launch_attention(&self.stream, &self.attention, 2_000)
+            })
+        })?;
         drop(lane);
         Ok(())
     }
@@ -132,6 +143,11 @@ fn launch_attention(
     builder.arg(&duration_ns);
     // SAFETY: the kernel takes one u64.
     unsafe { builder.launch(LaunchConfig::for_num_elems(32)) }.map(|_| ())
+}
+
+/// Stands for a library that launches kernels of its own.
+fn top_k(stream: &Arc<CudaStream>, kernel: &CudaFunction) -> Result<(), DriverError> {
+    launch_attention(stream, kernel, 3_000)
 }
 
 fn capture(stream: &Arc<CudaStream>, attention: &CudaFunction) -> Result<CudaGraph, Error> {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::{
     CUevent_flags, CUgraphInstantiate_flags, CUresult, CUstreamCaptureMode, CUstreamCaptureStatus,
 };
-use cudarc::driver::{CudaContext, CudaFunction, CudaStream, LaunchConfig, PushKernelArg, result};
+use cudarc::driver::{CudaContext, CudaFunction, CudaStream, LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::Ptx;
 use metrale_gpu_sim::child::over_simulator;
 
@@ -62,14 +62,6 @@ impl Sim {
         unsafe { f() }
     }
 
-    fn advance(&self, ns: u64) {
-        // SAFETY: `sim_advance_ns` has this type.
-        let f = unsafe { self.0.get::<unsafe extern "C" fn(u64)>(b"sim_advance_ns") };
-        let f = f.expect("sim_advance_ns");
-        // SAFETY: any number is good.
-        unsafe { f(ns) }
-    }
-
     fn calls(&self, name: &str) -> u64 {
         type Count = unsafe extern "C" fn(*const c_char) -> u64;
         // SAFETY: `sim_call_count` has this type.
@@ -96,44 +88,6 @@ fn launch(stream: &Arc<CudaStream>, function: &CudaFunction, ns: u64) {
 fn close(ms: f32, ns: u64) {
     let read = (f64::from(ms) * 1e6).round();
     assert!((read - ns as f64).abs() < 1.0, "{ms} ms for {ns} ns");
-}
-
-#[test]
-fn a_launch_is_timed_without_waiting() {
-    over_simulator("a_launch_is_timed_without_waiting", || {
-        let sim = Sim::new();
-        {
-            let context = CudaContext::new(0).expect("context");
-            assert_eq!(context.name().expect("name"), "metrale simulated GPU");
-            assert_eq!(CudaContext::device_count().expect("count"), 1);
-            let function = work(&context);
-            let stream = context.new_stream().expect("stream");
-            let start = context.new_event(TIMED).expect("event");
-            let end = context.new_event(TIMED).expect("event");
-
-            start.record(&stream).expect("record");
-            launch(&stream, &function, 50_000);
-            end.record(&stream).expect("record");
-            assert!(start.try_is_complete().expect("query"));
-            assert!(!end.try_is_complete().expect("600 is no error"));
-            // SAFETY: a live event.
-            let status = unsafe { result::event::query(end.cu_event()) };
-            assert_eq!(
-                status.expect_err("pending").0,
-                CUresult::CUDA_ERROR_NOT_READY
-            );
-            sim.advance(49_999);
-            assert!(!end.try_is_complete().expect("query"));
-            sim.advance(1);
-            assert!(end.try_is_complete().expect("query"));
-            close(start.elapsed_ms(&end).expect("elapsed"), 50_000);
-        }
-        assert_eq!(sim.number(b"sim_stale_handle_uses"), 0);
-        assert_eq!(sim.calls("cuEventDestroy_v2"), 2);
-        assert_eq!(sim.calls("cuStreamDestroy_v2"), 1);
-        assert_eq!(sim.calls("cuModuleUnload"), 1);
-        assert_eq!(sim.calls("cuDevicePrimaryCtxRelease_v2"), 1);
-    });
 }
 
 #[test]

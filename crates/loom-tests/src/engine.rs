@@ -12,6 +12,17 @@ pub enum Bound {
 
 pub use imp::{Shared, Tracked, model, spawn};
 
+/// As [`spawn`], on a clone of what the threads share.
+pub fn beside<S, T, B>(shared: &S, body: B) -> impl FnOnce() -> T + use<S, T, B>
+where
+    S: Clone + Send + 'static,
+    T: Send + 'static,
+    B: FnOnce(S) -> T + Send + 'static,
+{
+    let shared = shared.clone();
+    spawn(move || body(shared))
+}
+
 #[cfg(metrale_loom)]
 mod imp {
     use super::Bound;

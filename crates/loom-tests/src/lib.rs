@@ -22,7 +22,7 @@ mod rig;
 mod steps;
 mod tally;
 
-pub use engine::{Bound, Shared, Tracked, model, spawn};
+pub use engine::{Bound, Shared, Tracked, beside, model, spawn};
 pub use pairs::{FAILS_END, FAILS_POLL, FAILS_START, NEVER_DONE, NEVER_ENDS, Pairs};
 pub use rig::Rig;
 pub use steps::{Found, Steps, next_on_entry};

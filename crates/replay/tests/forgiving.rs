@@ -4,16 +4,17 @@
 
 mod common;
 
-use common::record::{document, kernel, launch, read, step};
+use common::bytes;
+use common::record::{DECODE, document, kernel, launch, read, step};
 use metrale_replay::plan::{self, Plan, Timing};
 use metrale_replay::steps::{Lane, Patterns};
-use metrale_replay::trace::{self, Drops, Limits, Trace, WorkKind};
+use metrale_replay::trace::{Drops, Trace, WorkKind};
 
 /// A trace of one good kernel around `entry`.
 fn around(entry: &[u8]) -> Trace {
     let good = |ts| kernel("good", 7, 0, ts, 2);
     let (before, after) = (good(100), good(200));
-    let bytes = [
+    let parts = [
         b"{\"traceEvents\":[\n",
         before.as_bytes(),
         b",\n",
@@ -23,8 +24,7 @@ fn around(entry: &[u8]) -> Trace {
         b"\n]}",
     ];
     let name = String::from_utf8_lossy(entry).into_owned();
-    let trace = trace::read_bytes(bytes.concat(), &Limits::default());
-    trace.unwrap_or_else(|error| panic!("{name}: {error}"))
+    bytes::read(parts.concat()).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 fn good_kernels(trace: &Trace) -> usize {
@@ -174,22 +174,19 @@ fn lists_without_an_end_and_commas_before_one() {
         format!("\u{feff}[{event}]"),
         format!("\u{feff}{{\"traceEvents\":[{event}]}}"),
     ] {
-        let trace = trace::read_bytes(text.clone().into(), &Limits::default());
-        let trace = trace.unwrap_or_else(|error| panic!("{text}: {error}"));
+        let trace = bytes::read(text.clone()).unwrap_or_else(|error| panic!("{text}: {error}"));
         assert_eq!(good_kernels(&trace), 1, "{text}");
         assert_eq!(trace.drops, Drops::default(), "{text}");
     }
     // An object that stops early is a file that is not complete.
     let cut = format!("{{\"traceEvents\":[{event},");
-    let error = trace::read_bytes(cut.into(), &Limits::default()).expect_err("cut");
+    let error = bytes::read(cut).expect_err("cut");
     assert!(error.to_string().contains("EOF"), "{error}");
 }
 
 fn build(events: &[String]) -> Plan {
     plan::build(&read(events), &Patterns::default(), Timing::Ideal)
 }
-
-const DECODE: &str = "execute_1_context_0(0)_generation_1(1)";
 
 /// A recording whose times begin at 0, where its first step does.
 #[test]
@@ -258,6 +255,6 @@ fn a_correlation_that_is_a_float() {
         "\"stream\":7,\"correlation\":5",
         "\"stream\":7,\"correlation\":5.5",
     );
-    let trace = trace::read_bytes(half.into(), &Limits::default()).expect("a trace");
+    let trace = bytes::read(half).expect("a trace");
     assert_eq!(trace.work[0].correlation, None);
 }

@@ -7,10 +7,9 @@ mod common;
 mod http;
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use common::program::{fact, number, replay_events};
+use common::program::{fact, number, replay_events, serving};
 use common::record::{DECODE, kernel, launch, step};
 use common::{TRACES, folder, needs_simulator, read_csv};
 use metrale_replay::report::excess;
@@ -23,21 +22,15 @@ const ENOUGH: u64 = 30;
 
 /// What an honest replay of the file measured.
 fn honest(path: &str) -> Snapshot {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_metrale-replay"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_metrale-replay"));
+    command
         .args(["--driver", "sim", "--stamps", "honest", "--every", "1"])
-        .args(["--serve", "127.0.0.1:0", "--for", "60", "--trace", path])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("started");
-    let out = BufReader::new(child.stdout.take().expect("piped"));
-    let port = out.lines().map_while(Result::ok).find_map(|line| {
-        let at = line.strip_prefix("serving   http://127.0.0.1:")?;
-        at.split('/').next()?.parse().ok()
-    });
-    let json = port.map(|port| http::get(port, "/snapshot.json", "*/*"));
+        .args(["--serve", "127.0.0.1:0", "--for", "60", "--trace", path]);
+    let (mut child, port, _) = serving(command);
+    let json = http::get(port, "/snapshot.json", "*/*");
     child.kill().expect("killed");
     child.wait().expect("ended");
-    serde_json::from_slice(&json.expect("it serves")).expect("a snapshot")
+    serde_json::from_slice(&json).expect("a snapshot")
 }
 
 /// By name: launches, and how long one runs on average.

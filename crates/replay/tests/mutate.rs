@@ -3,13 +3,15 @@
 //!
 //! 10⁴ cases; METRALE_FUZZ_CASES sets another count for a long run.
 
-use std::cell::Cell;
-use std::io::Write as _;
+mod common;
 
+use std::cell::Cell;
+
+use common::bytes::{gzip, read};
 use metrale_replay::model;
 use metrale_replay::plan::{self, Plan, Timing, What};
 use metrale_replay::steps::Patterns;
-use metrale_replay::trace::{self, Limits, Trace, WorkKind};
+use metrale_replay::trace::{Trace, WorkKind};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -244,15 +246,12 @@ fn a_mutated_trace_never_panics() {
     let result = TestRunner::new(config).run(&strategy, |(edits, packed)| {
         let mut bytes = SMALL.to_vec();
         if packed == 0 {
-            let fast = flate2::Compression::fast();
-            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), fast);
-            encoder.write_all(&bytes).expect("packed");
-            bytes = encoder.finish().expect("packed");
+            bytes = gzip(&bytes);
         }
         for edit in &edits {
             apply(&mut bytes, edit);
         }
-        match trace::read_bytes(bytes, &Limits::default()) {
+        match read(bytes) {
             Ok(trace) => {
                 good.set(good.get() + 1);
                 drops.set(drops.get() + u64::from(trace.drops.total() > 0));

@@ -5,11 +5,13 @@ mod common;
 #[path = "prometheus/http.rs"]
 mod http;
 
+use common::program::serving;
+use common::record::{DECODE, document, kernel, launch, step};
 use metrale_replay::workload;
 use metrale_telemetry::Snapshot;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output};
 use std::time::Duration;
 
 fn command(address: &str) -> Command {
@@ -22,27 +24,7 @@ fn command(address: &str) -> Command {
 fn serve(seconds: &str) -> (Child, u16, BufReader<ChildStdout>) {
     let mut command = command("127.0.0.1:0");
     command.args(["--for", seconds]);
-    start(command)
-}
-
-fn start(mut command: Command) -> (Child, u16, BufReader<ChildStdout>) {
-    let mut child = command.stdout(Stdio::piped()).spawn().expect("started");
-    let mut out = BufReader::new(child.stdout.take().expect("piped"));
-    let mut line = String::new();
-    while !line.starts_with("serving ") {
-        line.clear();
-        assert_ne!(
-            out.read_line(&mut line).expect("text"),
-            0,
-            "it does not serve"
-        );
-    }
-    let port = line.split([':', '/']).nth(4).and_then(|it| it.parse().ok());
-    (
-        child,
-        port.unwrap_or_else(|| panic!("no port in {line}")),
-        out,
-    )
+    serving(command)
 }
 
 fn content_type(port: u16, accept: &str) -> String {
@@ -101,7 +83,7 @@ fn silent_clients_hold_up_nobody() {
     let program = env!("CARGO_BIN_EXE_metrale-replay");
     shell.args(["-c", "ulimit -n 128 && exec \"$@\"", "sh", program]);
     shell.args(["--driver", "sim", "--serve", "127.0.0.1:0", "--for", "60"]);
-    let (mut child, port, _out) = start(shell);
+    let (mut child, port, _out) = serving(shell);
     let connect = || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("connected");
     let silent: Vec<TcpStream> = (0..300).map(|_| connect()).collect();
     let page = http::get(port, "/metrics", "*/*");
@@ -124,21 +106,21 @@ fn silent_clients_hold_up_nobody() {
 #[test]
 fn work_that_does_not_end_makes_it_unwell() {
     common::needs_simulator();
-    const TRACE: &str = r#"{"schemaVersion": 1, "traceEvents": [
-        {"ph": "X", "cat": "user_annotation", "name": "step[DECODE bs=9]", "pid": 1, "tid": 1, "ts": 1000.0, "dur": 100.0},
-        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 1010.0, "dur": 5.0, "args": {"cbid": 211, "correlation": 1}},
-        {"ph": "X", "cat": "kernel", "name": "endless", "pid": 0, "tid": 7, "ts": 1020.0, "dur": 60000000.0, "args": {"device": 0, "context": 1, "stream": 7, "correlation": 1}},
-        {"ph": "X", "cat": "user_annotation", "name": "step[DECODE bs=9]", "pid": 1, "tid": 1, "ts": 60002000.0, "dur": 100.0},
-        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 60002010.0, "dur": 5.0, "args": {"cbid": 211, "correlation": 2}},
-        {"ph": "X", "cat": "kernel", "name": "last", "pid": 0, "tid": 7, "ts": 60002020.0, "dur": 10.0, "args": {"device": 0, "context": 1, "stream": 7, "correlation": 2}}
-    ]}"#;
+    let events = [
+        step(DECODE, 1_000, 100),
+        launch(1, 1_010),
+        kernel("endless", 7, 1, 1_020, 60_000_000),
+        step(DECODE, 60_002_000, 100),
+        launch(2, 60_002_010),
+        kernel("last", 7, 2, 60_002_020, 10),
+    ];
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("endless.json");
-    std::fs::write(&path, TRACE).expect("written");
+    std::fs::write(&path, document(&events)).expect("written");
     let mut command = command("127.0.0.1:0");
     command.args(["--for", "30", "--every", "1", "--stuck-after", "1"]);
     command.arg("--trace").arg(path);
-    let (mut child, port, _out) = start(command);
+    let (mut child, port, _out) = serving(command);
     // It goes on answering until it is unwell, or ends and answers no more.
     let (head, body) = loop {
         let (head, body) = http::answer(port, "/healthz", "*/*").expect("an answer");

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A small trace made by hand, whose plan is checked against sums made by hand.
 
+mod common;
+
 use std::collections::BTreeMap;
 
+use common::bytes::read;
 use metrale_replay::model;
 use metrale_replay::plan::{self, Chain, Node, Plan, Timing, What};
 use metrale_replay::steps::{Lane, Patterns};
-use metrale_replay::trace::{self, Limits};
 
 fn plan(timing: Timing) -> Plan {
-    let bytes = include_bytes!("data/small.json").to_vec();
-    let trace = trace::read_bytes(bytes, &Limits::default()).expect("a good trace");
+    let trace = read(include_bytes!("data/small.json")).expect("a good trace");
     assert_eq!(trace.drops.total(), 0);
     plan::build(&trace, &Patterns::default(), timing)
 }

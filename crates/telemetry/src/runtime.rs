@@ -14,6 +14,7 @@ pub use crate::kernel::steps::{Anchor, Entered, FOLLOWED_STEPS, Standing, StepTa
 pub use crate::kernel::table::KernelTable;
 pub use crate::rows::KernelName;
 pub use crate::snapshot::recorders::RecorderSource;
+pub use crate::sync::{unless_held, unpoisoned};
 
 use crate::floor::Floor;
 use crate::level::Level;

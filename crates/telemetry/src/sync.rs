@@ -23,12 +23,11 @@ mod imp {
 pub(crate) use imp::{AtomicU64, Mutex, MutexGuard, fence, spin_loop};
 pub(crate) use std::sync::atomic::Ordering;
 use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 use std::time::Duration;
 
 /// Atomics that count or configure and never order anything else.
 pub(crate) mod relaxed {
-    #[cfg(all(test, not(metrale_loom)))]
-    pub(crate) use std::sync::atomic::AtomicBool;
     pub(crate) use std::sync::atomic::{AtomicU8, AtomicU64};
 
     /// A lock of plain data that is no part of a protocol. Whoever holds one
@@ -38,10 +37,7 @@ pub(crate) mod relaxed {
 
     /// As [`super::lock`].
     pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-        match mutex.lock() {
-            Ok(guard) => guard,
-            Err(poisoned) => poisoned.into_inner(),
-        }
+        super::unpoisoned(mutex.lock())
     }
 
     /// As [`super::lock_alive`].
@@ -51,30 +47,32 @@ pub(crate) mod relaxed {
 
     /// As [`super::try_lock`].
     pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-        match mutex.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(std::sync::TryLockError::WouldBlock) => None,
-        }
+        super::unless_held(mutex.try_lock())
     }
 }
 
-/// Locks, whatever a panicking holder left: every critical section of this
-/// crate leaves its data usable at each step, so poison carries no news.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    match mutex.lock() {
-        Ok(guard) => guard,
-        Err(poisoned) => poisoned.into_inner(),
-    }
+/// What is locked, whatever a panicking holder left: every critical section of
+/// ours leaves its data usable at each step, so poison carries no news.
+pub fn unpoisoned<G>(locked: LockResult<G>) -> G {
+    locked.unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As [`lock`], or `None` at once where somebody holds it.
-pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    match mutex.try_lock() {
+/// As [`unpoisoned`], or `None` where somebody holds it.
+pub fn unless_held<G>(tried: TryLockResult<G>) -> Option<G> {
+    match tried {
         Ok(guard) => Some(guard),
-        Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-        Err(std::sync::TryLockError::WouldBlock) => None,
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
     }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    unpoisoned(mutex.lock())
+}
+
+/// `None` at once where somebody holds it.
+pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    unless_held(mutex.try_lock())
 }
 
 /// As [`lock`], where a forked child may ask; `None` where a thread of its parent

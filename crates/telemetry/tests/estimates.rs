@@ -95,7 +95,7 @@ impl Steps for Steady {
 
 /// A decode-heavy server: a batch that drifts, prefills of random length that
 /// come at random, one kernel every P steps, one that comes seldom.
-struct Server {
+struct Drifting {
     chance: Chance,
     batch: f64,
     context: f64,
@@ -104,7 +104,7 @@ struct Server {
     rare_rate: f64,
 }
 
-impl Server {
+impl Drifting {
     fn new(seed: u64) -> Self {
         let mut chance = Chance::new(seed);
         Self {
@@ -118,7 +118,7 @@ impl Server {
     }
 }
 
-impl Steps for Server {
+impl Steps for Drifting {
     fn chance(&mut self) -> &mut Chance {
         &mut self.chance
     }
@@ -157,7 +157,7 @@ impl Steps for Server {
 type Sums = BTreeMap<(usize, u64), u64>;
 
 /// Serves `steps` steps; what each kernel of a lane really took.
-fn serve(served: &mut Served, server: &mut Server, steps: u64) -> Sums {
+fn serve(served: &mut Served, server: &mut Drifting, steps: u64) -> Sums {
     serve_and_tell(served, server, steps).0
 }
 
@@ -211,7 +211,7 @@ fn held(sampling: Sampling, servers: u64) -> BTreeMap<(usize, u64), (u32, u32)> 
         let mut served = Served::new();
         let sampling = config(64, sampling, seed);
         served.telemetry.configure(sampling).unwrap();
-        let mut server = Server::new(seed + 1);
+        let mut server = Drifting::new(seed + 1);
         let steps = 64 * server.chance.between(40.0, 200.0) as u64;
         let truth = serve(&mut served, &mut server, steps);
         for KernelEstimate {
@@ -321,7 +321,7 @@ fn where_every_step_is_armed_the_estimate_is_the_sum() {
         .telemetry
         .configure(config(1, Sampling::Hashed, 0))
         .unwrap();
-    let truth = serve(&mut served, &mut Server::new(3), 500);
+    let truth = serve(&mut served, &mut Drifting::new(3), 500);
     let estimates = served.telemetry.kernel_estimates();
     assert_eq!(estimates.len(), truth.len());
     for found in estimates {
@@ -350,7 +350,7 @@ fn a_change_of_the_sampling_begins_anew() {
     let mut served = Served::new();
     let every_other = config(2, Sampling::Hashed, 0);
     served.telemetry.configure(every_other).unwrap();
-    serve(&mut served, &mut Server::new(5), 1_000);
+    serve(&mut served, &mut Drifting::new(5), 1_000);
     let before = served.telemetry.lane_estimate(LANE_DECODE);
     assert_eq!((before.steps, before.armed_steps), (1_000, 500));
 
@@ -378,7 +378,7 @@ fn a_change_of_the_sampling_begins_anew() {
     );
     assert_eq!(served.telemetry.kernel_estimates(), []);
 
-    let truth = serve(&mut served, &mut Server::new(6), 4_000);
+    let truth = serve(&mut served, &mut Drifting::new(6), 4_000);
     let lane = served.telemetry.lane_estimate(LANE_DECODE);
     assert_eq!((lane.steps, lane.armed_steps, lane.armed_ns), (4_000, 0, 0));
     assert_eq!(lane.covered, None);

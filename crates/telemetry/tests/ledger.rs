@@ -239,6 +239,7 @@ fn the_ledger_closes_and_a_reading_is_off_by_at_most_the_operations_in_progress(
     assert_eq!(ledger.cancelled, sum(|own| own.cancelled));
     assert_eq!(ledger.stale_ends, sum(|own| own.stale_ends));
     assert_eq!(instruments.spans_dropped.get(), ledger.dropped);
+    assert_eq!(instruments.span_failures.get(), ledger.failed);
     assert_eq!(ring.ops().met.load(Ordering::Relaxed), 0, "two in one pair");
     let mut rows = instruments.kernels();
     rows.sort_unstable_by_key(|row| row.func);

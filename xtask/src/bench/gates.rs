@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Gates that do not flicker: instructions of the hot paths, counted by
-//! callgrind, and driver calls of scripted workloads, counted by the simulated
+//! callgrind, and driver calls of workloads, counted by the simulated
 //! driver; both held against `crates/bench/limits.toml`.
 //!
 //! A path is run N and 2N times and the difference taken, so that start-up and
@@ -11,7 +11,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
-use xshell::{Shell, cmd};
+use xshell::cmd;
 
 use super::{PACKAGE, folder, share};
 use crate::{
@@ -33,7 +33,7 @@ struct Limits {
     instructions: BTreeMap<String, f64>,
     /// The most that the recorder may take of the demo's instructions.
     demo_share: f64,
-    /// The exact calls of a script; those not named are none.
+    /// The exact calls of a workload; those not named are none.
     driver_calls: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
@@ -44,15 +44,14 @@ pub(super) fn run() -> Result<()> {
     let limits: Limits = toml::from_str(&text)
         .map_err(|problem| Error::Bench(format!("{LIMITS}: {}", problem.message())))?;
 
-    let sh = Shell::new()?;
-    sh.change_dir(cargo::root());
+    let sh = cargo::shell()?;
     cmd!(sh, "cargo test --quiet --release --package {PACKAGE} --lib").run()?;
     let artifacts = cargo::build(&["build", "--release", "--package", PACKAGE], &[])?;
     let binary = cargo::binary(&artifacts, PACKAGE)?;
 
     let calls = parse_calls(&output(Command::new(&binary).arg("calls"))?);
     let mut problems = check_calls(&calls, &limits.driver_calls);
-    println!("driver calls: {} scripts counted", calls.len());
+    println!("driver calls: {} workloads counted", calls.len());
     if program::runs("valgrind", &["--version"]) {
         let counts = count_paths(&binary)?;
         println!("\n{}", table(&counts, &limits.instructions));
@@ -60,7 +59,7 @@ pub(super) fn run() -> Result<()> {
         let share = share::measure()?;
         println!("\n{}", share.line(limits.demo_share));
         problems.extend(share.problem(limits.demo_share));
-    } else if std::env::var_os("CI").is_some_and(|ci| ci == "true") {
+    } else if program::is_ci() {
         problems.push("valgrind is not installed; `.ci/install` installs it".to_owned());
     } else {
         println!("skipped: instruction counts (valgrind is not installed)");
@@ -174,9 +173,9 @@ fn table(counts: &BTreeMap<String, f64>, limits: &BTreeMap<String, f64>) -> Stri
 
 type Calls = BTreeMap<String, BTreeMap<String, u64>>;
 
-/// Lines of a script's name and its `call=count`.
+/// Lines of a workload's name and its `call=count`.
 fn parse_calls(text: &str) -> Calls {
-    let script = |line: &str| {
+    let workload = |line: &str| {
         let mut words = line.split(' ');
         let name = words.next().unwrap_or_default().to_owned();
         let calls = words.filter_map(|word| {
@@ -185,14 +184,14 @@ fn parse_calls(text: &str) -> Calls {
         });
         (name, calls.collect())
     };
-    text.lines().map(script).collect()
+    text.lines().map(workload).collect()
 }
 
 fn check_calls(counted: &Calls, limits: &Calls) -> Vec<String> {
     let mut problems = Vec::new();
-    for (script, calls) in counted {
-        let Some(expected) = limits.get(script) else {
-            problems.push(format!("{LIMITS}: no [driver_calls.{script}]"));
+    for (workload, calls) in counted {
+        let Some(expected) = limits.get(workload) else {
+            problems.push(format!("{LIMITS}: no [driver_calls.{workload}]"));
             continue;
         };
         let names = calls
@@ -203,15 +202,15 @@ fn check_calls(counted: &Calls, limits: &Calls) -> Vec<String> {
             let (found, asked) = (found.unwrap_or(&0), asked.unwrap_or(&0));
             if found != asked {
                 problems.push(format!(
-                    "{script}: {found} calls of {name}, {LIMITS} says {asked}"
+                    "{workload}: {found} calls of {name}, {LIMITS} says {asked}"
                 ));
             }
         }
     }
     let unknown = limits
         .keys()
-        .filter(|script| !counted.contains_key(*script));
-    problems.extend(unknown.map(|script| format!("{LIMITS}: {script} is no script")));
+        .filter(|workload| !counted.contains_key(*workload));
+    problems.extend(unknown.map(|workload| format!("{LIMITS}: {workload} is no workload")));
     problems
 }
 

@@ -6,7 +6,7 @@
 
 use std::{ffi::OsStr, fs, path::Path};
 
-use xshell::{Shell, cmd};
+use xshell::cmd;
 
 use super::{
     PACKAGE, folder,
@@ -91,8 +91,7 @@ fn measure(home: &Path, which: &[&str], filter: Option<&OsStr>) -> Result<Median
     if home.exists() {
         fs::remove_dir_all(home).context(|| format!("clear {}", home.display()))?;
     }
-    let sh = Shell::new()?;
-    sh.change_dir(cargo::root());
+    let sh = cargo::shell()?;
     let short = [
         "--quiet",
         "--noplot",

@@ -94,11 +94,11 @@ fn largest(folder: &Path) -> Result<String> {
     Ok(longest)
 }
 
-/// Names stand in full once, and by their number from then on.
+/// NameTable stand in full once, and by their number from then on.
 #[derive(Default)]
-struct Names<'p>(BTreeMap<&'p str, &'p str>);
+struct NameTable<'p>(BTreeMap<&'p str, &'p str>);
 
-impl<'p> Names<'p> {
+impl<'p> NameTable<'p> {
     fn get(&mut self, text: &'p str) -> &'p str {
         let Some((number, name)) = text.split_once(')') else {
             return text;
@@ -111,7 +111,7 @@ impl<'p> Names<'p> {
 }
 
 fn count(profile: &str) -> Share {
-    let (mut objects, mut functions) = (Names::default(), Names::default());
+    let (mut objects, mut functions) = (NameTable::default(), NameTable::default());
     let (mut object, mut function) = ("", "");
     let mut share = Share::default();
     let mut is_inclusive = false;

@@ -16,7 +16,7 @@ use std::{
     process::Command,
 };
 
-use xshell::{Shell, cmd};
+use xshell::cmd;
 
 use crate::{
     cargo,
@@ -36,8 +36,7 @@ pub(crate) fn run(args: &[OsString]) -> Result<()> {
         println!("skipped: nextest (not installed); each model is run by itself");
         return one_by_one(&envs, args);
     }
-    let sh = Shell::new()?;
-    sh.change_dir(cargo::root());
+    let sh = cargo::shell()?;
     cmd!(
         sh,
         "cargo nextest run --package {PACKAGE} --cargo-profile loom --profile loom

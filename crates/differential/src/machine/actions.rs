@@ -3,7 +3,7 @@
 //! how often it is drawn and what its numbers choose.
 
 use super::{Machine, pick};
-use crate::script::Turn;
+use crate::sequence::Operation;
 use metrale_gpu_sim::control;
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 const STICKY: &[u32] = &[0, 0, 226, 700, 719, 999];
 
 macro_rules! actions {
-    ($machine:ident, $turn:ident; $($name:ident $weight:literal: $act:expr;)*) => {
-        /// What is done in a turn.
+    ($machine:ident, $operation:ident; $($name:ident $weight:literal: $act:expr;)*) => {
+        /// What is done in an operation.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         #[allow(missing_docs, reason = "named after the driver's functions and the recorder's")]
         pub enum Action {
@@ -23,9 +23,9 @@ macro_rules! actions {
         pub(crate) const DRAWN: &[(u32, Action)] = &[$(($weight, Action::$name)),*];
 
         impl Machine {
-            pub(super) fn act(&mut self, turn: &Turn) {
-                let ($machine, $turn) = (self, turn);
-                match turn.action {
+            pub(super) fn act(&mut self, operation: &Operation) {
+                let ($machine, $operation) = (self, operation);
+                match operation.action {
                     $(Action::$name => $act,)*
                 }
             }

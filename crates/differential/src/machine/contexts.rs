@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Contexts, capture modes, and how an application starts.
 
-use super::{Context, MOST, Machine, Owned, pick};
+use super::{Context, MAX_OBJECTS, Machine, Owned, pick};
 use crate::cuda::CUDA;
-use crate::script::Timing;
+use crate::sequence::Timing;
 use metrale_gpu_sim::control;
 use metrale_gpu_sys::cuda::Status;
 
 /// Devices of the simulated machine.
 const DEVICES: u32 = 2;
 /// Contexts pushed by one thread, in all: its stack is bounded.
-const MOST_PUSHES: u32 = 20;
+const MAX_PUSHES: u32 = 20;
 /// Time of a copy, ns, where work takes time.
 const COPY_NS: u64 = 300;
 
@@ -95,7 +95,7 @@ impl Machine {
     fn may_push(&mut self) -> bool {
         let pushes = &mut self.pushes[self.thread];
         *pushes += 1;
-        *pushes <= MOST_PUSHES
+        *pushes <= MAX_PUSHES
     }
 
     pub(super) fn ctx_push(&mut self, c: u8) {
@@ -117,7 +117,7 @@ impl Machine {
     }
 
     pub(super) fn ctx_create(&mut self, device: u8) {
-        if self.contexts.len() >= MOST || !self.may_push() {
+        if self.contexts.len() >= MAX_OBJECTS || !self.may_push() {
             return;
         }
         let (mut handle, device) = (0, i32::from(device) % 2);

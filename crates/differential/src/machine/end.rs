@@ -11,9 +11,9 @@ const LATER_NS: u64 = 1 << 40;
 const RELAXED: u32 = 2;
 
 impl Machine {
-    /// The turns are over.
-    pub(crate) fn turns_are_over(&mut self, turns: usize) {
-        self.turn = turns;
+    /// The operations are over.
+    pub(crate) fn operations_are_over(&mut self, operations: usize) {
+        self.operation = operations;
     }
 
     /// The state of this thread.

@@ -2,7 +2,7 @@
 //! The application's own events.
 
 use super::modules::{NULL, PER_THREAD};
-use super::{Event, MOST, Machine, pick};
+use super::{Event, MAX_OBJECTS, Machine, pick};
 use crate::cuda::CUDA;
 
 /// `CU_EVENT_DISABLE_TIMING`.
@@ -10,7 +10,7 @@ const DISABLE_TIMING: u32 = 2;
 
 impl Machine {
     pub(super) fn event_create(&mut self, is_timed: bool) {
-        if self.events.len() >= MOST {
+        if self.events.len() >= MAX_OBJECTS {
             return;
         }
         let flags = if is_timed { 0 } else { DISABLE_TIMING };

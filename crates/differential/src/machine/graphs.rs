@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Graphs that captures made.
 
-use super::{MOST, Machine, pick};
+use super::{MAX_OBJECTS, Machine, pick};
 use crate::cuda::CUDA;
 use crate::guest::What;
 
@@ -20,7 +20,7 @@ impl Machine {
         let Some(&graph) = pick(&self.graphs, g) else {
             return;
         };
-        if self.execs.len() >= MOST {
+        if self.execs.len() >= MAX_OBJECTS {
             return;
         }
         let mut exec = 0;

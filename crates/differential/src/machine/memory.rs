@@ -2,9 +2,9 @@
 //! Memory and copies. A freed address is still used now and then: the driver
 //! refuses it, and gives none out twice.
 
-use super::{BYTES, MOST, Machine, pick};
+use super::{BYTES, MAX_OBJECTS, Machine, pick};
 use crate::cuda::CUDA;
-use crate::script::Timing;
+use crate::sequence::Timing;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The buffer that copies to the device come from.
@@ -21,7 +21,7 @@ impl Machine {
     }
 
     pub(super) fn mem_alloc(&mut self, s: u8, sync: bool) {
-        if self.memory.len() >= MOST {
+        if self.memory.len() >= MAX_OBJECTS {
             return;
         }
         let (stream, mut address) = (self.stream(s).handle, 0);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The application of a script, at work on the simulated driver, with or
+//! The application of a sequence, at work on the simulated driver, with or
 //! without a guest.
 //!
-//! 1. What it does next depends on the script and on what the driver told it,
+//! 1. What it does next depends on the sequence and on what the driver told it,
 //!    never on the guest.
 //! 2. It uses live handles only, and does what a guest's host must: guests of a
 //!    context leave before it goes, functions are forgotten before they are
@@ -29,7 +29,7 @@ use crate::cuda::Function;
 use crate::follow::Events;
 use crate::guest::{Guest, Maker};
 use crate::rules::Entry;
-use crate::script::{Setup, THREADS, Trouble, Turn};
+use crate::sequence::{Operation, Setup, THREADS, Trouble};
 use crate::tally::Tally;
 use metrale_gpu_sim::control;
 use metrale_gpu_sys::cuda::Status;
@@ -38,13 +38,13 @@ use std::sync::atomic::AtomicU8;
 /// Bytes of every buffer.
 const BYTES: usize = 64;
 /// Objects of a kind that live at once.
-const MOST: usize = 12;
+const MAX_OBJECTS: usize = 12;
 
 /// Something that the application saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// In which turn; those after the last are the end.
-    pub turn: usize,
+    /// In which operation; those after the last are the end.
+    pub operation: usize,
     /// On which thread.
     pub thread: usize,
     /// The driver function, or what was looked at.
@@ -73,8 +73,8 @@ pub struct AppCall {
 /// A rule of [`crate::rules`] that a guest broke.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// In which turn.
-    pub turn: usize,
+    /// In which operation.
+    pub operation: usize,
     /// How.
     pub what: String,
 }
@@ -122,7 +122,7 @@ struct Installed {
 pub(crate) struct Machine {
     setup: Setup,
     maker: Option<Maker>,
-    turn: usize,
+    operation: usize,
     thread: usize,
     fault: Option<u32>,
     trouble: Option<Trouble>,
@@ -160,7 +160,7 @@ impl Machine {
         Self {
             setup,
             maker,
-            turn: 0,
+            operation: 0,
             thread: 0,
             fault: None,
             trouble: None,
@@ -186,7 +186,7 @@ impl Machine {
         }
     }
 
-    /// Threads that take turns.
+    /// Threads of the application.
     pub(crate) fn threads(&self) -> usize {
         usize::from(self.setup.threads).clamp(1, THREADS)
     }
@@ -201,12 +201,12 @@ impl Machine {
         self.serial
     }
 
-    /// Takes a turn, on the thread that it is of.
-    pub(crate) fn take_turn(&mut self, number: usize, turn: &Turn) {
-        self.turn = number;
-        self.fault = turn.fault;
-        self.trouble = turn.trouble;
-        self.act(turn);
+    /// Performs an operation, on the thread that it is of.
+    pub(crate) fn perform(&mut self, number: usize, operation: &Operation) {
+        self.operation = number;
+        self.fault = operation.fault;
+        self.trouble = operation.trouble;
+        self.act(operation);
         self.fault = None;
         self.trouble = None;
     }
@@ -241,9 +241,9 @@ impl Machine {
     }
 
     fn see(&mut self, what: &'static str, status: u32, value: u64) {
-        let (turn, thread, now_ns) = (self.turn, self.thread, control::now_ns());
+        let (operation, thread, now_ns) = (self.operation, self.thread, control::now_ns());
         self.trace.push(Seen {
-            turn,
+            operation,
             thread,
             what,
             status,
@@ -267,8 +267,8 @@ impl Machine {
     }
 
     fn broke(&mut self, what: String) {
-        let turn = self.turn;
-        self.broken.push(Broken { turn, what });
+        let operation = self.operation;
+        self.broken.push(Broken { operation, what });
     }
 
     fn count(&mut self, entry: Entry, calls: usize) {

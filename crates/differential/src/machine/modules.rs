@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Modules, functions and launches.
 
-use super::{MOST, Machine, Module, Owned, pick};
+use super::{MAX_OBJECTS, Machine, Module, Owned, pick};
 use crate::cuda::CUDA;
 use crate::guest::What;
 use crate::rules::Entry;
-use crate::script::Timing;
+use crate::sequence::Timing;
 use metrale_gpu_sys::cuda::Status;
 use std::ffi::{CStr, c_char, c_void};
 
@@ -29,7 +29,7 @@ const REFUSED: Status = Status::ERROR_STREAM_CAPTURE_UNSUPPORTED;
 
 impl Machine {
     pub(super) fn module_load(&mut self) {
-        if self.modules.len() >= MOST {
+        if self.modules.len() >= MAX_OBJECTS {
             return;
         }
         let mut handle = 0;

@@ -2,15 +2,15 @@
 //! What the application tells its guest.
 
 use super::window::About;
-use super::{Installed, MOST, Machine, Owned, pick};
+use super::{Installed, MAX_OBJECTS, Machine, Owned, pick};
 use crate::follow::Events;
-use crate::guest::{Books, Stream, What};
+use crate::guest::{Ledgers, Stream, What};
 use crate::rules::Entry;
-use crate::script::Timing;
+use crate::sequence::Timing;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Spans that are open at once.
-const MOST_SPANS: usize = 16;
+const MAX_SPANS: usize = 16;
 
 /// The handle of the calling thread's own default stream.
 const PER_THREAD: u64 = 2;
@@ -99,7 +99,7 @@ impl Machine {
         let Some(&context) = pick(&without, c) else {
             return;
         };
-        if self.installed.len() >= MOST {
+        if self.installed.len() >= MAX_OBJECTS {
             return;
         }
         let id = self.next_serial();
@@ -113,9 +113,9 @@ impl Machine {
         });
         if let Some(maker) = self.maker {
             let setup = self.setup;
-            let before = self.open(Books::default(), About::default());
+            let before = self.open(Ledgers::default(), About::default());
             let made = catch_unwind(|| maker.make(&setup, context));
-            self.shut(place, Entry::Install, &before, Books::default());
+            self.shut(place, Entry::Install, &before, Ledgers::default());
             match made {
                 Ok(made) => self.installed[place].guest = made,
                 Err(_) => self.broke("the guest panicked as it was made".to_owned()),
@@ -134,11 +134,11 @@ impl Machine {
         let Some(guest) = installed.guest else {
             return;
         };
-        let books = guest.books();
-        self.tally.books(books);
-        let before = self.open(books, About::default());
+        let ledgers = guest.ledgers();
+        self.tally.ledgers(ledgers);
+        let before = self.open(ledgers, About::default());
         let left = catch_unwind(AssertUnwindSafe(|| guest.leave(close)));
-        self.shut(usize::MAX, Entry::Leave, &before, books);
+        self.shut(usize::MAX, Entry::Leave, &before, ledgers);
         if left.is_err() {
             self.broke("the guest panicked as it left".to_owned());
         }
@@ -210,7 +210,7 @@ impl Machine {
         let Some(place) = self.place(r) else {
             return;
         };
-        if !self.may_span(stream) || self.spans.len() >= MOST_SPANS {
+        if !self.may_span(stream) || self.spans.len() >= MAX_SPANS {
             return;
         }
         let at = Stream {
@@ -235,7 +235,7 @@ impl Machine {
 
     /// Keeps a span for an end that comes again.
     fn keep_span(&mut self, span: Span) {
-        if self.over.len() < MOST_SPANS {
+        if self.over.len() < MAX_SPANS {
             self.over.push(span);
         }
     }
@@ -332,22 +332,22 @@ impl Machine {
             handle: stream.handle,
             context,
         };
-        let books = guest.books();
+        let ledgers = guest.ledgers();
         let about = self.about(place, at);
-        let mut before = self.open(books, about);
+        let mut before = self.open(ledgers, about);
         let outer = self.installed[place].events.change_step(false);
-        let mut within = |books| {
-            self.shut(place, Entry::Open, &before, books);
+        let mut within = |ledgers| {
+            self.shut(place, Entry::Open, &before, ledgers);
             for _ in 0..count {
                 self.launch(function, stream.handle, ns);
             }
-            before = self.open(books, about);
+            before = self.open(ledgers, about);
         };
         let lane = usize::from(lane % 4);
         let result = catch_unwind(AssertUnwindSafe(|| {
             guest.serve(lane, function, at, &mut within);
         }));
-        self.shut(place, Entry::Close, &before, guest.books());
+        self.shut(place, Entry::Close, &before, guest.ledgers());
         let stream = self.told_apart(stream);
         let installed = &mut self.installed[place];
         installed.events.change_step(outer);

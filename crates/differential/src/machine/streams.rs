@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Streams, and the begins and ends of captures on them.
 
-use super::{MOST, Machine, Owned, pick};
+use super::{MAX_OBJECTS, Machine, Owned, pick};
 use crate::cuda::CUDA;
-use crate::script::Timing;
+use crate::sequence::Timing;
 use metrale_gpu_sys::cuda::Status;
 
 impl Machine {
     pub(super) fn stream_create(&mut self, blocking: bool) {
-        if self.streams.len() >= MOST {
+        if self.streams.len() >= MAX_OBJECTS {
             return;
         }
         let is_blocking = blocking && self.setup.timing != Timing::NoBlocking;

@@ -3,15 +3,15 @@
 //! holds its calls and nobody else's.
 
 use super::{Machine, fail_next};
-use crate::guest::{Books, Guest, Stream};
+use crate::guest::{Guest, Ledgers, Stream};
 use crate::rules::{Entry, Facts, broken};
-use crate::script::TROUBLED;
+use crate::sequence::TROUBLED;
 use metrale_gpu_sim::control;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What held before a guest was entered.
 pub(super) struct Before {
-    books: Books,
+    ledgers: Ledgers,
     stale: u64,
     troubled: Option<(&'static str, u32)>,
     about: About,
@@ -36,7 +36,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn open(&mut self, books: Books, about: About) -> Before {
+    pub(super) fn open(&mut self, ledgers: Ledgers, about: About) -> Before {
         self.keep_calls();
         let troubled = self.trouble.take().map(|trouble| {
             let call = TROUBLED[usize::from(trouble.call) % TROUBLED.len()];
@@ -44,25 +44,25 @@ impl Machine {
             (call, trouble.status)
         });
         Before {
-            books,
+            ledgers,
             stale: control::stale_handle_uses(),
             troubled,
             about,
         }
     }
 
-    pub(super) fn shut(&mut self, place: usize, entry: Entry, before: &Before, books: Books) {
+    pub(super) fn shut(&mut self, place: usize, entry: Entry, before: &Before, ledgers: Ledgers) {
         if before.troubled.is_some() {
             control::clear_faults();
         }
         let calls = control::log();
         control::log_clear();
         self.count(entry, calls.len());
-        let lanes = books.lanes.landed - before.books.lanes.landed;
-        let launches = books.launches.landed - before.books.launches.landed;
-        let failed = |books: Books| books.lanes.failed + books.launches.failed;
-        let begun = |books: Books| books.lanes.begun + books.launches.begun;
-        let begun = (begun(books) - begun(before.books)) as usize;
+        let lanes = ledgers.lanes.landed - before.ledgers.lanes.landed;
+        let launches = ledgers.launches.landed - before.ledgers.launches.landed;
+        let failed = |ledgers: Ledgers| ledgers.lanes.failed + ledgers.launches.failed;
+        let begun = |ledgers: Ledgers| ledgers.lanes.begun + ledgers.launches.begun;
+        let begun = (begun(ledgers) - begun(before.ledgers)) as usize;
         let followed = self.installed.get_mut(place);
         let (anchors, mut wrong) = followed
             .map(|installed| installed.events.follow(entry, &calls, begun))
@@ -71,11 +71,11 @@ impl Machine {
         self.tally.anchors = self.tally.anchors.plus(anchors);
         let facts = Facts {
             mode: self.modes[self.thread],
-            silent: before.books.silent,
+            silent: before.ledgers.silent,
             troubled: before.troubled,
             landed: (lanes + launches) as usize,
             lanes: lanes as usize,
-            failed: (failed(books) - failed(before.books)) as usize,
+            failed: (failed(ledgers) - failed(before.ledgers)) as usize,
             streams: ended_on.map_or(0, |rings| rings.iter().map(Vec::len).sum()),
             stale: control::stale_handle_uses() - before.stale,
             foreign: before.about.foreign,
@@ -88,7 +88,7 @@ impl Machine {
         for what in wrong {
             self.broke(what);
         }
-        for (ring, ledger) in [("lane", books.lanes), ("launch", books.launches)] {
+        for (ring, ledger) in [("lane", ledgers.lanes), ("launch", ledgers.launches)] {
             if !ledger.closes() {
                 self.broke(format!("the {ring} ledger does not close: {ledger:?}"));
             }
@@ -114,12 +114,12 @@ impl Machine {
         body: impl FnOnce(&mut dyn Guest) -> T,
     ) -> Option<T> {
         let mut guest = self.installed.get_mut(place)?.guest.take()?;
-        let before = self.open(guest.books(), about);
+        let before = self.open(guest.ledgers(), about);
         let result = catch_unwind(AssertUnwindSafe(|| body(&mut *guest)));
-        let books = guest.books();
-        self.shut(place, entry, &before, books);
+        let ledgers = guest.ledgers();
+        self.shut(place, entry, &before, ledgers);
         if let Some(installed) = self.installed.get_mut(place) {
-            let rings = [books.lanes, books.launches];
+            let rings = [ledgers.lanes, ledgers.launches];
             for (ended_on, ring) in installed.ended_on.iter_mut().zip(rings) {
                 if ring.in_flight == 0 {
                     ended_on.clear();

@@ -20,10 +20,10 @@ use std::sync::Arc;
 /// Empty spans; fewer where the pool is smaller.
 const PAIRS: usize = 32;
 /// Times that the driver is asked whether an event is done, at most.
-const MOST_POLLS: usize = 10_000;
+const MAX_POLLS: usize = 10_000;
 /// How long it may take, ns. A call that blocks can take it beyond that; none
 /// is begun after it but those that take the stream back.
-const MOST_NS: u64 = 50_000_000;
+const MAX_NS: u64 = 50_000_000;
 
 /// Measures over `pool`, whose context is current. Where a call fails nothing
 /// is known; one that stops a recorder stops the pool's.
@@ -88,7 +88,7 @@ fn empty_spans(ring: &SpanRing<CudaEvents>, stream: CUstream, clock: Clock) -> O
     let (events, stream) = (ring.ops(), stream as u64);
     let is_well = || ring.ledger().failed == 0 && events.watch.pace.refused.get() == 0;
     let began_ns = clock();
-    let has_time = || clock().saturating_sub(began_ns) < MOST_NS;
+    let has_time = || clock().saturating_sub(began_ns) < MAX_NS;
     let (mut begin, mut end, mut poll) = (Vec::new(), Vec::new(), Vec::new());
     while begin.len() < ring.slots() && has_time() {
         let at_begin = clock();
@@ -113,7 +113,7 @@ fn empty_spans(ring: &SpanRing<CudaEvents>, stream: CUstream, clock: Clock) -> O
     }
     let mut pairs_ns = Vec::new();
     let (mut polls, mut landed, mut took_ns) = (begin.len(), 0, 0);
-    while landed < begin.len() && polls < MOST_POLLS && has_time() {
+    while landed < begin.len() && polls < MAX_POLLS && has_time() {
         let at_harvest = clock();
         let now_landed = ring.harvest_with(|span| {
             if let Harvested::Landed(span) = span {

@@ -19,21 +19,21 @@
 use super::handles::KernelRef;
 use super::process;
 use metrale_telemetry::instrument::Counter;
-use metrale_telemetry::runtime::{FIRST_REGION, KernelName};
+use metrale_telemetry::runtime::{FIRST_REGION, KernelName, unpoisoned};
 use metrale_telemetry::snapshot::RowKind;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Functions that are remembered: twice as many as the kernel table has rows.
-const MOST: usize = 1024;
+const MAX_FUNCTIONS: usize = 1024;
 /// Places for them, never more than half full.
-const PLACES: usize = 2 * MOST;
+const PLACES: usize = 2 * MAX_FUNCTIONS;
 /// Names that are kept, retired ones and those of graphs and regions among them.
-const MOST_NAMES: usize = 4 * MOST;
+const MAX_NAMES: usize = 4 * MAX_FUNCTIONS;
 /// Bytes of all names. An ordinary name has some hundreds.
-const MOST_BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = 16 << 20;
 /// The first row number that is no handle.
 const NUMBERS: u64 = 1 << 63;
 
@@ -151,7 +151,7 @@ impl Names {
             return func;
         };
         let row = match place.row.load(Ordering::Relaxed) {
-            _ if !is_met && book.met == MOST => {
+            _ if !is_met && book.met == MAX_FUNCTIONS => {
                 self.is_full.store(true, Ordering::Relaxed);
                 self.lost.add(1);
                 return func;
@@ -186,8 +186,8 @@ impl Names {
     fn keep(&self, book: &mut Book, row: u64, name: KernelName) -> bool {
         let before = book.names.get(&row).map(|name| name.text.len());
         let bytes = book.bytes - before.unwrap_or(0) + name.text.len();
-        let has_room = before.is_some() || book.names.len() < MOST_NAMES;
-        if !has_room || bytes > MOST_BYTES {
+        let has_room = before.is_some() || book.names.len() < MAX_NAMES;
+        if !has_room || bytes > MAX_BYTES {
             self.lost.add(1);
             return false;
         }
@@ -206,7 +206,7 @@ impl Names {
         };
         let row = place.row.swap(0, Ordering::Relaxed);
         place.is_asked.store(false, Ordering::Relaxed);
-        if row != 0 && book.retired.len() < MOST_NAMES {
+        if row != 0 && book.retired.len() < MAX_NAMES {
             book.retired.push((func, row));
         }
     }
@@ -244,8 +244,7 @@ impl Names {
         if process::is_child(self.born) {
             return None;
         }
-        // Every critical section leaves a book that can be read.
-        Some(self.book.lock().unwrap_or_else(PoisonError::into_inner))
+        Some(unpoisoned(self.book.lock()))
     }
 }
 

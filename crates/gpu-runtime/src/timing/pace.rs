@@ -28,7 +28,7 @@ const STOP_NS: u64 = 10_000_000_000;
 /// The lowest rate: one round in this time.
 const SLOWEST_NS: u64 = 1_000_000_000;
 /// The most rounds left out after a refusal.
-const MOST_SKIPPED: u32 = 64;
+const MAX_SKIPPED: u32 = 64;
 
 /// See the module.
 pub(super) struct Pace {
@@ -201,7 +201,7 @@ impl Pace {
         self.refused.add(1);
         let skip = self.next_skip.load(Relaxed);
         self.skip.store(skip, Relaxed);
-        self.next_skip.store((2 * skip).min(MOST_SKIPPED), Relaxed);
+        self.next_skip.store((2 * skip).min(MAX_SKIPPED), Relaxed);
     }
 }
 

@@ -15,11 +15,11 @@ use metrale_gpu_sys::cuda::Driver;
 use metrale_telemetry::kernel::{
     EventOps, NotBegun, NotEnded, SpanKey, SpanRing, SpanTag, SpanToken, StepId,
 };
-use metrale_telemetry::runtime::{FOLLOWED_STEPS, Fold};
+use metrale_telemetry::runtime::{FOLLOWED_STEPS, Fold, unless_held};
 use metrale_telemetry::snapshot::RowKind;
 use metrale_telemetry::{Level, Step, Telemetry};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex};
 
 /// Any key of a ring names that ring.
 pub(super) const LANE: SpanKey = SpanKey::Lane(0);
@@ -96,7 +96,7 @@ impl Shared {
 
     fn pass(&self) -> usize {
         // Another harvest of this recorder is on its way.
-        let Some(mut fold) = try_lock(&self.fold) else {
+        let Some(mut fold) = unless_held(self.fold.try_lock()) else {
             return 0;
         };
         let mut folding = fold.harvest(&self.anchors.table, self.telemetry.instruments());
@@ -110,7 +110,7 @@ impl Shared {
 
     /// Folds the steps that still wait, as incomplete: the recorder is over.
     pub(super) fn give_up_steps(&self) {
-        if let Some(mut fold) = try_lock(&self.fold) {
+        if let Some(mut fold) = unless_held(self.fold.try_lock()) {
             let folding = fold.harvest(&self.anchors.table, self.telemetry.instruments());
             folding.give_up();
         }
@@ -347,14 +347,5 @@ impl Shared {
             SpanKey::Lane(_) => &self.lanes,
             SpanKey::Kernel(_) => &self.kernels,
         }
-    }
-}
-
-/// A lock whose holder left its data usable at each step, if nobody has it.
-fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    match mutex.try_lock() {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
     }
 }

@@ -1,71 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The application's captures survive whatever the recorder does beside them.
 
-use super::rig::{App, GLOBAL, RELAXED, THREAD_LOCAL, calls, cu, func, stream};
+use super::rig::{App, GLOBAL, cu, stream};
 use metrale_gpu_runtime::timing::Status;
 use metrale_gpu_sim::control;
 use metrale_telemetry::kernel::LANE_DECODE;
 use std::ffi::c_uint;
-
-#[test]
-fn spans_on_a_capturing_stream_are_refused_and_the_graph_is_made() {
-    for mode in [GLOBAL, THREAD_LOCAL, RELAXED] {
-        let app = App::new();
-        let recorder = app.recorder();
-        let step = recorder.step();
-        app.begin_capture(app.stream, mode);
-        let lane = step.lane(LANE_DECODE, stream(app.stream));
-        let launch = lane.launch_guard(func(app.spin));
-        assert!(!launch.is_timed());
-        assert!(app.launch(app.spin, app.stream, 5_000).is_success());
-        drop(launch);
-        drop(lane);
-        recorder.harvest();
-        assert_eq!(app.end_capture(app.stream), Status::SUCCESS, "mode {mode}");
-        assert_eq!(calls("cuEventRecord"), 0);
-        for ledger in [recorder.lane_ledger(), recorder.kernel_ledger()] {
-            assert_eq!((ledger.attempts, ledger.refused, ledger.begun), (1, 1, 0));
-        }
-        assert_eq!(app.thread_mode(), GLOBAL);
-    }
-}
-
-#[test]
-fn a_capture_that_begins_inside_a_span_loses_the_span_only() {
-    let app = App::new();
-    let recorder = app.recorder();
-    let step = recorder.step();
-    let lane = step.lane(LANE_DECODE, stream(app.stream));
-    app.begin_capture(app.stream, GLOBAL);
-    drop(lane);
-    assert_eq!(app.end_capture(app.stream), Status::SUCCESS);
-    recorder.harvest();
-    let ledger = recorder.lane_ledger();
-    assert_eq!((ledger.begun, ledger.failed, ledger.in_flight), (1, 1, 0));
-    assert_eq!(calls("cuEventQuery"), 0, "a captured event is never polled");
-}
-
-#[test]
-fn harvesting_during_a_capture_harms_none_on_any_thread() {
-    for mode in [GLOBAL, THREAD_LOCAL, RELAXED] {
-        for same_thread in [true, false] {
-            let app = App::new();
-            let recorder = app.recorder();
-            let step = recorder.step();
-            drop(step.lane(LANE_DECODE, stream(app.stream)));
-            let capturing = app.new_stream();
-            app.begin_capture(capturing, mode);
-            let landed = if same_thread {
-                recorder.harvest()
-            } else {
-                std::thread::scope(|scope| scope.spawn(|| recorder.harvest()).join().unwrap())
-            };
-            assert_eq!(landed, 1, "mode {mode}, same thread {same_thread}");
-            assert_eq!(app.capture_status(capturing), 1, "still active");
-            assert_eq!(app.end_capture(capturing), Status::SUCCESS);
-        }
-    }
-}
 
 #[test]
 fn an_invalidated_capture_is_capturing_too() {
@@ -113,18 +53,6 @@ fn the_legacy_stream_is_refused_while_a_blocking_stream_captures_and_on_request(
     let ledger = strict.lane_ledger();
     assert_eq!((ledger.refused, ledger.begun), (2, 1));
     assert_eq!(control::stale_handle_uses(), 0);
-}
-
-#[test]
-fn a_recorder_may_be_made_and_closed_beside_a_capture() {
-    for mode in [GLOBAL, THREAD_LOCAL, RELAXED] {
-        let app = App::new();
-        app.begin_capture(app.stream, mode);
-        app.recorder().close();
-        std::thread::scope(|scope| scope.spawn(|| app.recorder().close()).join().unwrap());
-        assert_eq!(app.end_capture(app.stream), Status::SUCCESS);
-        assert_eq!(calls("cuEventDestroy_v2"), 2 * (64 + 2 * (64 + 64)));
-    }
 }
 
 /// A driver whose relaxed mode protected no other thread's capture, which NVIDIA

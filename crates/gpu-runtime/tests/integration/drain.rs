@@ -2,8 +2,8 @@
 //! `Recorder::drain` lands all that the GPU has finished, and comes back. Where
 //! it has an hour, a test that ends says that it did not wait.
 
-use super::rig::{App, calls, config, fail, func, stream, wait_until_hung};
-use metrale_gpu_runtime::timing::{Drained, Harvest, Recorder, RecorderConfig};
+use super::rig::{App, calls, fail, func, own_thread, stream, wait_until_hung};
+use metrale_gpu_runtime::timing::{Drained, Recorder};
 use metrale_gpu_sim::control;
 use metrale_gpu_sys::cuda::Status;
 use metrale_telemetry::Step;
@@ -45,11 +45,7 @@ fn what_the_budget_leaves_is_landed_too() {
 #[test]
 fn a_pass_of_the_recorders_own_thread_is_waited_for() {
     let app = App::new();
-    let own = RecorderConfig {
-        harvest: Harvest::OwnThread(Duration::from_millis(1)),
-        ..config()
-    };
-    let recorder = app.try_recorder(own).unwrap();
+    let recorder = app.try_recorder(own_thread()).unwrap();
     control::hang("cuEventQuery").unwrap();
     step(&app, &recorder, 0);
     wait_until_hung("cuEventQuery", 1);

@@ -1,84 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the recorder makes of a driver that fails.
 
-use super::rig::{App, all_calls, calls, config, fail, func, stream};
+use super::rig::{App, calls, config, fail, func, stream};
 use metrale_gpu_runtime::timing::{DriverError, InstallError, RecorderConfig, Status};
 use metrale_gpu_sim::control;
 use metrale_telemetry::kernel::LANE_DECODE;
-
-#[test]
-fn a_fatal_error_quarantines_and_the_application_sees_its_own_error() {
-    for status in [
-        Status::ERROR_ILLEGAL_ADDRESS,
-        Status::ERROR_LAUNCH_FAILED,
-        Status::ERROR_MPS_CLIENT_TERMINATED,
-        Status(54_321),
-    ] {
-        let app = App::new();
-        let recorder = app.recorder();
-        let step = recorder.step();
-        let lane = step.lane(LANE_DECODE, stream(app.stream));
-        let launch = lane.launch_guard(func(app.spin));
-        assert!(app.launch(app.spin, app.stream, 1_000).is_success());
-        drop(launch);
-        drop(lane);
-        control::set_sticky(0, status);
-        control::advance_ns(10_000);
-        recorder.harvest();
-        assert_eq!(recorder.health().quarantined, Some(status));
-
-        let quiet = all_calls();
-        for _ in 0..3 {
-            let step = recorder.step();
-            let lane = step.lane(LANE_DECODE, stream(app.stream));
-            drop(lane.launch_guard(func(app.spin)));
-            recorder.harvest();
-        }
-        assert_eq!(
-            all_calls() - quiet,
-            1,
-            "a quarantined recorder makes no call"
-        );
-        for ledger in [recorder.lane_ledger(), recorder.kernel_ledger()] {
-            assert!(ledger.closes() && ledger.in_flight == 0, "{ledger:?}");
-            assert_eq!((ledger.failed, ledger.refused), (1, 3));
-        }
-        assert_eq!(
-            app.launch(app.spin, app.stream, 1),
-            status,
-            "the application's own error"
-        );
-        assert_eq!(app.thread_mode(), super::rig::GLOBAL);
-    }
-}
-
-#[test]
-fn a_span_that_cannot_be_read_is_failed_alone() {
-    let app = App::new();
-    let recorder = app.recorder();
-    for status in [Status::ERROR_CAPTURED_EVENT, Status::ERROR_INVALID_HANDLE] {
-        drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
-        fail("cuEventElapsedTime_v2", status, 0);
-        assert_eq!(recorder.harvest(), 0);
-        control::clear_faults();
-    }
-    drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
-    assert_eq!(recorder.harvest(), 1);
-    let ledger = recorder.lane_ledger();
-    assert_eq!((ledger.failed, ledger.landed, ledger.in_flight), (2, 1, 0));
-}
-
-#[test]
-fn records_that_fail_are_counted() {
-    let app = App::new();
-    let recorder = app.recorder();
-    fail("cuEventRecord", Status::ERROR_INVALID_HANDLE, 1);
-    drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
-    drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
-    let ledger = recorder.lane_ledger();
-    assert_eq!((ledger.begun, ledger.failed, ledger.in_flight), (2, 2, 0));
-    assert_eq!(recorder.health().quarantined, None);
-}
 
 #[test]
 fn a_recorder_that_cannot_be_made_leaves_nothing_behind() {

@@ -28,6 +28,13 @@ fn explicit() -> RecorderConfig {
     }
 }
 
+fn own() -> RecorderConfig {
+    RecorderConfig {
+        harvest: Harvest::OwnThread(Duration::from_micros(100)),
+        ..explicit()
+    }
+}
+
 fn lane(app: &App, recorder: &Recorder) {
     let step = recorder.step();
     let lane = step.lane(LANE_DECODE, stream(app.stream));
@@ -72,18 +79,23 @@ fn enter(app: &'static App, recorder: Recorder) {
     drop(recorder.step().lane(LANE_DECODE, on));
 }
 
-const CASES: [(&str, Path, &str); 23] = [
+/// A thread of the recorder's own.
+fn own_thread(app: &'static App, _: Recorder) {
+    let recorder = app.try_recorder(own()).unwrap();
+    lane(app, &recorder);
+    std::mem::forget(recorder);
+}
+
+#[rustfmt::skip]
+const CASES: [(&str, Path, &str); 24] = [
     ("close, enters", close, "cuCtxPushCurrent_v2"),
     ("close, looks", close, "cuCtxGetId"),
     ("close, destroys", close, "cuEventDestroy_v2"),
     ("close, leaves", close, "cuCtxPopCurrent_v2"),
-    (
-        "harvest, guards",
-        harvest,
-        "cuThreadExchangeStreamCaptureMode",
-    ),
+    ("harvest, guards", harvest, "cuThreadExchangeStreamCaptureMode"),
     ("harvest, asks", harvest, "cuEventQuery"),
     ("harvest, reads", harvest, "cuEventElapsedTime_v2"),
+    ("own thread, asks", own_thread, "cuEventQuery"),
     ("make, enters", make, "cuCtxPushCurrent_v2"),
     ("make, creates", make, "cuEventCreate"),
     ("make, takes back", make_in_vain, "cuEventDestroy_v2"),
@@ -95,11 +107,7 @@ const CASES: [(&str, Path, &str); 23] = [
     ("make, records", make, "cuEventRecord"),
     ("make, reads", make, "cuEventElapsedTime_v2"),
     ("make, has no stream", make, "cuStreamDestroy_v2"),
-    (
-        "lane, asks for the stream's number",
-        launch,
-        "cuStreamGetId",
-    ),
+    ("lane, asks for the stream's number", launch, "cuStreamGetId"),
     ("launch, asks for the name", launch, "cuFuncGetName"),
     ("launch, records", launch, "cuEventRecord"),
     ("lane, asks who is current", enter, "cuCtxGetCurrent"),
@@ -143,7 +151,7 @@ fn a_thread_in_any_call_makes_no_other_once_the_process_exits() {
     const NAME: &str = "exits::a_thread_in_any_call_makes_no_other_once_the_process_exits";
     if child::is_child() {
         let case = std::env::var(CASE).unwrap();
-        let (_, path, hung) = CASES.into_iter().find(|it| it.0 == case).unwrap();
+        let (_, path, hung) = CASES.into_iter().find(|known| known.0 == case).unwrap();
         run(path, hung);
     }
     // Each of them waits for a fifth of a second.
@@ -169,9 +177,10 @@ fn a_thread_in_any_call_makes_no_other_once_the_process_exits() {
 #[test]
 fn an_exit_waits_a_little_for_a_call_of_another_thread() {
     const NAME: &str = "exits::an_exit_waits_a_little_for_a_call_of_another_thread";
-    const WAITED_FOR: [&str; 4] = [
+    const WAITED_FOR: [&str; 5] = [
         "close, destroys",
         "harvest, asks",
+        "own thread, asks",
         "make, creates",
         "launch, asks for the name",
     ];
@@ -198,7 +207,7 @@ fn an_exit_waits_a_little_for_a_call_of_another_thread() {
         return;
     }
     let case = std::env::var(CASE).unwrap();
-    let (_, path, hung) = CASES.into_iter().find(|it| it.0 == case).unwrap();
+    let (_, path, hung) = CASES.into_iter().find(|known| known.0 == case).unwrap();
     let app: &'static App = Box::leak(Box::new(App::new()));
     // SAFETY: a function without arguments that does not unwind.
     assert_eq!(unsafe { libc::atexit(driver_goes_after_it) }, 0);
@@ -227,11 +236,7 @@ fn nothing_is_made_at_exit() {
     static APP: OnceLock<&App> = OnceLock::new();
     extern "C" fn late() {
         let (app, before) = (APP.get().expect("set before"), rig::all_calls());
-        let own = RecorderConfig {
-            harvest: Harvest::OwnThread(Duration::from_micros(100)),
-            ..explicit()
-        };
-        let made = [explicit(), own].map(|config| app.try_recorder(config));
+        let made = [explicit(), own()].map(|config| app.try_recorder(config));
         let is_refused = made.iter().all(Result::is_err);
         // Each asked the driver that it was given for its version.
         let calls = rig::all_calls() - before - 1 - made.len() as u64;

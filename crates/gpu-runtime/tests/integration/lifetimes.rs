@@ -2,8 +2,8 @@
 //! Things that go before others: streams under spans, contexts under
 //! recorders, recorders in any order and on threads that end.
 
-use super::rig::{App, all_calls, calls, config, cu, func, stream};
-use metrale_gpu_runtime::timing::{Harvest, Recorder, RecorderConfig, Status};
+use super::rig::{App, all_calls, calls, config, cu, func, own_thread, stream};
+use metrale_gpu_runtime::timing::{Recorder, RecorderConfig, Status};
 use metrale_gpu_sim::control;
 use metrale_telemetry::kernel::{LANE_DECODE, LANE_PREFILL};
 use std::cell::RefCell;
@@ -306,11 +306,7 @@ fn a_recorder_may_be_used_and_go_while_its_thread_ends() {
         static OWN: RefCell<Option<Recorder>> = const { RefCell::new(None) };
     }
     let app = App::new();
-    let own = RecorderConfig {
-        harvest: Harvest::OwnThread(Duration::from_millis(1)),
-        ..config()
-    };
-    let (explicit, own) = (app.recorder(), app.try_recorder(own).unwrap());
+    let (explicit, own) = (app.recorder(), app.try_recorder(own_thread()).unwrap());
     let on = app.stream;
     let thread = std::thread::spawn(move || {
         LAST.set(Some(Last(explicit, on)));

@@ -2,8 +2,8 @@
 //! How old the spans are that do not land: of work that never ends, of a call
 //! into the driver that does not come back, of a host that ends nothing.
 
-use super::rig::{self, App, config, func, stream};
-use metrale_gpu_runtime::timing::{Harvest, Recorder, RecorderConfig, Status};
+use super::rig::{self, App, func, own_thread, stream};
+use metrale_gpu_runtime::timing::{Recorder, Status};
 use metrale_gpu_sim::control;
 use metrale_telemetry::kernel::{LANE_DECODE, LANE_PREFILL};
 use std::time::Duration;
@@ -110,11 +110,7 @@ fn a_span_that_is_left_open_is_told_apart() {
 fn the_age_grows_while_a_poll_hangs() {
     for hung in ["cuEventQuery", "cuEventElapsedTime_v2"] {
         let app = App::new();
-        let own = RecorderConfig {
-            harvest: Harvest::OwnThread(Duration::from_millis(1)),
-            ..config()
-        };
-        let recorder = app.try_recorder(own).unwrap();
+        let recorder = app.try_recorder(own_thread()).unwrap();
         control::hang(hung).unwrap();
         drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
         rig::wait_until_hung(hung, 1);
@@ -125,9 +121,7 @@ fn the_age_grows_while_a_poll_hangs() {
             control::advance_ns(31 * SECOND);
         }
         control::release(hung).unwrap();
-        while recorder.lane_ledger().in_flight > 0 {
-            std::thread::yield_now();
-        }
+        rig::wait_for(|| recorder.lane_ledger().in_flight == 0);
         assert_eq!((ages(&recorder), told(&recorder)), ((None, None), vec![]));
         recorder.close();
     }

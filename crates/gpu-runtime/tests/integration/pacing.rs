@@ -2,8 +2,11 @@
 //! Polls that are refused, slow, long or hung: the recorder asks less, serving
 //! threads go on, and all of it heals. Time is the simulator's.
 
-use super::rig::{App, GLOBAL, all_calls, calls, config, fail, func, stream, wait_until_hung};
-use metrale_gpu_runtime::timing::{Harvest, Recorder, RecorderConfig, Status};
+use super::rig::{
+    App, GLOBAL, all_calls, calls, config, fail, func, own_thread, stream, wait_for,
+    wait_until_hung,
+};
+use metrale_gpu_runtime::timing::{Recorder, RecorderConfig, Status};
 use metrale_gpu_sim::control;
 use metrale_telemetry::kernel::LANE_DECODE;
 use std::time::Duration;
@@ -204,11 +207,7 @@ fn long_polls_with_good_rounds_between_them_only_slow_down() {
 fn nobody_waits_for_a_poll_that_hangs() {
     for hung in ["cuEventQuery", "cuEventElapsedTime_v2"] {
         let app = App::new();
-        let own = RecorderConfig {
-            harvest: Harvest::OwnThread(Duration::from_millis(1)),
-            ..config()
-        };
-        let recorder = app.try_recorder(own).unwrap();
+        let recorder = app.try_recorder(own_thread()).unwrap();
         control::hang(hung).unwrap();
         lane(&app, &recorder);
         wait_until_hung(hung, 1);
@@ -243,9 +242,7 @@ fn nobody_waits_for_a_poll_that_hangs() {
         control::release(hung).unwrap();
         let all_landed =
             || recorder.lane_ledger().in_flight + recorder.kernel_ledger().in_flight == 0;
-        while !all_landed() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        wait_for(all_landed);
         recorder.close();
     }
 }
@@ -256,11 +253,7 @@ fn nobody_waits_for_a_poll_that_hangs() {
 fn a_recorder_that_goes_while_a_poll_hangs_leaks() {
     for close in [true, false] {
         let app = App::new();
-        let own = RecorderConfig {
-            harvest: Harvest::OwnThread(Duration::from_millis(1)),
-            ..config()
-        };
-        let recorder = app.try_recorder(own).unwrap();
+        let recorder = app.try_recorder(own_thread()).unwrap();
         control::hang("cuEventQuery").unwrap();
         lane(&app, &recorder);
         wait_until_hung("cuEventQuery", 1);
@@ -271,9 +264,7 @@ fn a_recorder_that_goes_while_a_poll_hangs_leaks() {
         }
         assert_eq!(calls("cuEventDestroy_v2"), 0);
         control::release("cuEventQuery").unwrap();
-        while control::hung_calls("cuEventQuery") != Ok(0) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        wait_for(|| control::hung_calls("cuEventQuery") == Ok(0));
         assert_eq!(control::stale_handle_uses(), 0);
     }
 }
@@ -281,28 +272,19 @@ fn a_recorder_that_goes_while_a_poll_hangs_leaks() {
 #[test]
 fn the_recorders_own_thread_keeps_the_same_pace() {
     let app = App::new();
-    let own = RecorderConfig {
-        harvest: Harvest::OwnThread(Duration::from_millis(1)),
-        ..config()
-    };
-    let recorder = app.try_recorder(own).unwrap();
-    let wait_for = |done: &dyn Fn() -> bool| {
-        while !done() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    };
+    let recorder = app.try_recorder(own_thread()).unwrap();
     control::slow("cuEventQuery", 2 * MS, 1).unwrap();
     lane(&app, &recorder);
-    wait_for(&|| recorder.lane_ledger().landed == 1);
+    wait_for(|| recorder.lane_ledger().landed == 1);
     assert_eq!(recorder.health().slow_polls, 1);
     assert_eq!(recorder.health().harvest_interval, Duration::from_millis(2));
     lane(&app, &recorder);
     // The clock stands: the thread wakes and does not poll.
     let skipped = recorder.health().harvests_skipped;
-    wait_for(&|| recorder.health().harvests_skipped > skipped + 3);
+    wait_for(|| recorder.health().harvests_skipped > skipped + 3);
     assert_eq!(recorder.lane_ledger().landed, 1);
     control::advance_ns(2 * MS);
-    wait_for(&|| recorder.lane_ledger().landed == 2);
-    wait_for(&|| recorder.health().harvest_interval == Duration::ZERO);
+    wait_for(|| recorder.lane_ledger().landed == 2);
+    wait_for(|| recorder.health().harvest_interval == Duration::ZERO);
     recorder.close();
 }

@@ -3,8 +3,10 @@
 //! a thread of the application has a budget, and a thread without a context is
 //! given one for it. Time is the simulator's.
 
-use super::rig::{App, GLOBAL, all_calls, calls, config, cu, fail_some, stream};
-use metrale_gpu_runtime::timing::{Harvest, Recorder, RecorderConfig, Status};
+use super::rig::{
+    App, GLOBAL, all_calls, calls, config, cu, fail_some, own_thread, stream, wait_for,
+};
+use metrale_gpu_runtime::timing::{Recorder, RecorderConfig, Status};
 use metrale_gpu_sim::control;
 use metrale_telemetry::kernel::LANE_DECODE;
 use std::time::Duration;
@@ -27,16 +29,6 @@ fn with(app: &App, change: impl FnOnce(&mut RecorderConfig)) -> Recorder {
     };
     change(&mut config);
     app.try_recorder(config).unwrap()
-}
-
-fn own_thread(config: &mut RecorderConfig) {
-    config.harvest = Harvest::OwnThread(Duration::from_millis(1));
-}
-
-fn wait_for(done: impl Fn() -> bool) {
-    while !done() {
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// How long a harvest took, and what it landed.
@@ -198,7 +190,12 @@ fn a_span_that_waits_for_its_anchor_keeps_no_other_from_its_turn() {
 #[test]
 fn the_recorders_own_thread_has_no_budget() {
     let app = App::new();
-    let recorder = with(&app, own_thread);
+    let recorder = app
+        .try_recorder(RecorderConfig {
+            lane_slots: 1_024,
+            ..own_thread()
+        })
+        .unwrap();
     control::hang(QUERY).unwrap();
     lane(&recorder, app.stream);
     super::rig::wait_until_hung(QUERY, 1);
@@ -264,7 +261,12 @@ fn an_own_thread_that_could_not_enter_its_context_lands_all_the_same() {
         let app = App::new();
         control::set_elapsed_needs_context(true);
         fail_some(PUSH, status, 1, 1);
-        let recorder = with(&app, own_thread);
+        let recorder = app
+            .try_recorder(RecorderConfig {
+                lane_slots: 1_024,
+                ..own_thread()
+            })
+            .unwrap();
         wait_for(|| calls(PUSH) >= 2);
         for landed in 1..4 {
             lane(&recorder, app.stream);

@@ -4,9 +4,8 @@
 
 use super::rig;
 use super::rig::{App, config, func, stream};
-use metrale_gpu_runtime::timing::{self, FuncRef, Harvest, Recorder, RecorderConfig};
+use metrale_gpu_runtime::timing::{self, FuncRef, Recorder, RecorderConfig};
 use metrale_gpu_sim::child;
-use metrale_gpu_sim::control;
 use metrale_telemetry::Telemetry;
 use metrale_telemetry::clock::monotonic_ns;
 use metrale_telemetry::kernel::LANE_DECODE;
@@ -15,10 +14,9 @@ use std::time::Duration;
 
 fn own_thread() -> RecorderConfig {
     RecorderConfig {
-        harvest: Harvest::OwnThread(Duration::from_micros(100)),
         // The simulator's clock has a lock, which a fork may catch held.
         clock: monotonic_ns,
-        ..config()
+        ..rig::own_thread()
     }
 }
 
@@ -248,56 +246,7 @@ fn nothing_is_called_once_the_process_exits() {
             // The GPU never gets there: the thread polls until the end.
             assert!(app.launch(app.spin, app.stream, u64::MAX / 2).is_success());
             lane(app, &recorder);
-            while rig::calls("cuEventQuery") < 20 {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            std::mem::forget(recorder);
-        },
-    );
-}
-
-#[test]
-fn an_exit_waits_for_no_poll_that_hangs() {
-    exits_quietly("processes::an_exit_waits_for_no_poll_that_hangs", |app| {
-        let recorder = app.try_recorder(own_thread()).unwrap();
-        control::hang("cuEventQuery").unwrap();
-        lane(app, &recorder);
-        rig::wait_until_hung("cuEventQuery", 1);
-        std::mem::forget(recorder);
-    });
-}
-
-/// A poll in progress when the exit begins is over before the driver goes.
-#[test]
-fn an_exit_waits_a_little_for_a_poll_in_progress() {
-    static EXITING: AtomicBool = AtomicBool::new(false);
-    extern "C" fn exiting() {
-        EXITING.store(true, Ordering::Relaxed);
-    }
-    extern "C" fn driver_goes_after_it() {
-        if control::hung_calls("cuEventQuery") != Ok(0) {
-            // SAFETY: ends this process.
-            unsafe { libc::_exit(3) };
-        }
-    }
-    exits_quietly(
-        "processes::an_exit_waits_a_little_for_a_poll_in_progress",
-        |app| {
-            // SAFETY: a function without arguments that does not unwind.
-            assert_eq!(unsafe { libc::atexit(driver_goes_after_it) }, 0);
-            let recorder = app.try_recorder(own_thread()).unwrap();
-            // SAFETY: as above.
-            assert_eq!(unsafe { libc::atexit(exiting) }, 0);
-            control::hang("cuEventQuery").unwrap();
-            lane(app, &recorder);
-            rig::wait_until_hung("cuEventQuery", 1);
-            std::thread::spawn(|| {
-                while !EXITING.load(Ordering::Relaxed) {
-                    std::thread::yield_now();
-                }
-                std::thread::sleep(Duration::from_millis(5));
-                control::release("cuEventQuery").unwrap();
-            });
+            rig::wait_for(|| rig::calls("cuEventQuery") >= 20);
             std::mem::forget(recorder);
         },
     );

@@ -13,6 +13,7 @@ pub(crate) use metrale_gpu_sim::cu;
 use metrale_gpu_sim::{app, control};
 use metrale_telemetry::{Telemetry, TelemetryConfig};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// See [`app::App`].
 #[derive(Default)]
@@ -68,6 +69,21 @@ pub(crate) fn config() -> RecorderConfig {
         // Tests count the calls of their own spans.
         measure_floor: false,
         ..RecorderConfig::default()
+    }
+}
+
+/// As [`config`], for a recorder with a thread of its own.
+pub(crate) fn own_thread() -> RecorderConfig {
+    RecorderConfig {
+        harvest: Harvest::OwnThread(Duration::from_millis(1)),
+        ..config()
+    }
+}
+
+/// A hang is the test's failure.
+pub(crate) fn wait_for(done: impl Fn() -> bool) {
+    while !done() {
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

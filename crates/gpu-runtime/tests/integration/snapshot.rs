@@ -127,7 +127,7 @@ fn it_knows_the_recorder_also_when_that_is_closed() {
     assert_eq!(taken.recorders[0].label, "seven");
     assert_eq!(taken.recorders[0].health, recorder.health().into());
     let names: Vec<_> = (taken.kernels.iter())
-        .map(|it| (it.name.as_deref(), it.kind, it.total_ns))
+        .map(|row| (row.name.as_deref(), row.kind, row.total_ns))
         .collect();
     assert_eq!(
         names,

@@ -2,14 +2,13 @@
 //! Every status of the driver, and some of drivers to come, from every call
 //! that the recorder makes.
 
-use super::rig::{App, GLOBAL, all_calls, calls, config, fail_some, loaded, stream};
-use metrale_gpu_runtime::timing::{
-    DriverError, Harvest, InstallError, Recorder, RecorderConfig, Status,
+use super::rig::{
+    App, GLOBAL, all_calls, calls, config, fail_some, loaded, own_thread, stream, wait_for,
 };
+use metrale_gpu_runtime::timing::{DriverError, InstallError, Recorder, RecorderConfig, Status};
 use metrale_gpu_sim::control;
 use metrale_telemetry::kernel::{LANE_DECODE, SpanToken};
 use metrale_telemetry::{Floor, Step};
-use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Meaning {
@@ -382,15 +381,9 @@ fn measuring_the_floor() {
 fn entering_the_context_on_the_own_thread() {
     for status in every_status() {
         let app = App::new();
-        let own = RecorderConfig {
-            harvest: Harvest::OwnThread(Duration::from_millis(1)),
-            ..config()
-        };
         fail_some("cuCtxPushCurrent_v2", status, 1, 1);
-        let recorder = app.try_recorder(own).unwrap();
-        while calls("cuCtxPushCurrent_v2") < 2 || recorder.lane_ledger().passes == 0 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let recorder = app.try_recorder(own_thread()).unwrap();
+        wait_for(|| calls("cuCtxPushCurrent_v2") >= 2 && recorder.lane_ledger().passes > 0);
         let quarantined = (meaning(status) == Quarantine).then_some(status);
         assert_eq!(recorder.health().quarantined, quarantined);
     }

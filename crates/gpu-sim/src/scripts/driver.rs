@@ -3,15 +3,15 @@
 //!
 //! Each is a method that takes good references and numbers, so that the machine
 //! itself has no unsafe code; the promise that the addresses are what their names
-//! say is made once, to [`Driver::new`].
+//! say is made once, to [`Calls::new`].
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::null_mut;
 
-use super::Source;
+use super::SymbolSource;
 
 /// See the module.
-pub(super) struct Driver<'s>(pub(super) &'s Source<'s>);
+pub(super) struct Calls<'s>(pub(super) &'s SymbolSource<'s>);
 
 /// What a call came to: `Err` names the function that the driver lacks.
 pub(super) type Called<T> = Result<T, &'static str>;
@@ -30,7 +30,7 @@ macro_rules! call {
 /// Methods that take handles and flags alone.
 macro_rules! plain {
     ($($method:ident = $name:literal($($arg:ident: $kind:ty),*);)*) => {
-        impl Driver<'_> {
+        impl Calls<'_> {
             $(pub(super) fn $method(&self, $($arg: $kind),*) -> Called<u32> {
                 Ok(call!(self, $name: $($arg => $kind),*))
             })*
@@ -64,7 +64,7 @@ plain! {
 /// Methods with one out value, given back beside the status.
 macro_rules! telling {
     ($($method:ident = $name:literal($($arg:ident: $kind:ty),*) $told:ident $out:ty = $first:expr; ($($pass:expr => $type:ty),*);)*) => {
-        impl Driver<'_> {
+        impl Calls<'_> {
             $(pub(super) fn $method(&self, $($arg: $kind),*) -> Called<(u32, $out)> {
                 let mut $told: $out = $first;
                 let status = call!(self, $name: $($pass => $type),*);
@@ -93,11 +93,11 @@ telling! {
     alloc = "cuMemAlloc_v2"(bytes: usize) told u64 = 0; (&raw mut told => *mut u64, bytes => usize);
 }
 
-impl<'s> Driver<'s> {
+impl<'s> Calls<'s> {
     /// # Safety
     /// Each address that the source gives is the function of that name, good as
     /// long as this value.
-    pub(super) unsafe fn new(source: &'s Source<'s>) -> Self {
+    pub(super) unsafe fn new(source: &'s SymbolSource<'s>) -> Self {
         Self(source)
     }
 

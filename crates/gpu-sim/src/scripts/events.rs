@@ -3,16 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::Script;
-
-const fn script(name: &'static str, steps: &'static str) -> Script {
-    Script {
-        name: Cow::Borrowed(name),
-        hardware: true,
-        own_process: false,
-        steps: Cow::Borrowed(steps),
-    }
-}
+use super::{Script, script};
 
 pub(super) const SCRIPTS: &[Script] = &[
     Script {

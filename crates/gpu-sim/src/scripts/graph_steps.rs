@@ -4,9 +4,9 @@
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
-use super::driver::{Called, Driver};
-use super::machine::{Answer, Kind, Names, Trouble};
-use super::parse::Step;
+use super::driver::{Called, Calls};
+use super::machine::{Answer, Bindings, Kind, Trouble};
+use super::parse::Line;
 use crate::abi::graph_nodes::KernelParams;
 use crate::graph::EdgeData;
 
@@ -38,7 +38,7 @@ telling! {
 /// Most edges that a script's graph may have.
 const ROOM: usize = 64;
 
-impl Driver<'_> {
+impl Calls<'_> {
     /// Gives one thread of a kernel whose one argument is a `u64` to `call`.
     fn with_kernel<T>(function: u64, mut ns: u64, call: impl FnOnce(&KernelParams) -> T) -> T {
         let mut arguments = [(&raw mut ns).cast::<c_void>()];
@@ -134,7 +134,7 @@ fn told<T: ToString>((status, value): (u32, T)) -> Answer {
     (status, Some(value.to_string()))
 }
 
-fn nodes(names: &Names<'_>, words: &[&str]) -> Result<Vec<u64>, Trouble> {
+fn nodes(names: &Bindings<'_>, words: &[&str]) -> Result<Vec<u64>, Trouble> {
     let handles = words.iter().map(|word| names.find(Kind::Node, word));
     handles.collect()
 }
@@ -153,9 +153,9 @@ fn number(word: &str) -> Result<u64, Trouble> {
 
 /// Makes the step's call.
 pub(super) fn act<'a>(
-    driver: &Driver<'_>,
-    step: &Step<'a>,
-    names: &mut Names<'a>,
+    driver: &Calls<'_>,
+    step: &Line<'a>,
+    names: &mut Bindings<'a>,
 ) -> Result<Answer, Trouble> {
     use Kind::{Event, Exec, Function, Graph, Node, Stream};
     Ok(match (step.verb, &*step.arguments) {

@@ -1,18 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Scripts about graphs that are built, cloned, edited and updated by hand.
 
-use std::borrow::Cow;
-
-use super::Script;
-
-const fn script(name: &'static str, steps: &'static str) -> Script {
-    Script {
-        name: Cow::Borrowed(name),
-        hardware: true,
-        own_process: false,
-        steps: Cow::Borrowed(steps),
-    }
-}
+use super::{Script, script};
 
 pub(super) const SCRIPTS: &[Script] = &[
     script(

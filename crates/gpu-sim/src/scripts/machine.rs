@@ -7,9 +7,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use super::Difference;
-use super::driver::{Called, Driver};
+use super::driver::{Called, Calls};
 use super::graph_steps;
-use super::parse::{Step, steps};
+use super::parse::{Line, steps};
 
 /// A kernel that spins for as many nanoseconds as its argument says. The
 /// simulator reads only the parameter's name; a real device runs it.
@@ -47,7 +47,7 @@ pub(super) enum Kind {
 }
 
 #[derive(Default)]
-pub(super) struct Names<'a> {
+pub(super) struct Bindings<'a> {
     handles: BTreeMap<(Kind, &'a str), u64>,
     retained: u32,
 }
@@ -69,12 +69,12 @@ impl From<&'static str> for Trouble {
     }
 }
 
-pub(super) fn run(driver: &Driver<'_>, text: &str) -> Vec<Difference> {
+pub(super) fn run(driver: &Calls<'_>, text: &str) -> Vec<Difference> {
     let mut differences = Vec::new();
     thread::scope(|scope| {
         let first = worker(scope, driver);
         let second = worker(scope, driver);
-        let mut names = Names::default();
+        let mut names = Bindings::default();
         for (line, text, step) in steps(text) {
             let found = match step {
                 None => Some("is no step".to_owned()),
@@ -84,7 +84,7 @@ pub(super) fn run(driver: &Driver<'_>, text: &str) -> Vec<Difference> {
                     } else {
                         &first
                     };
-                    let (back, answer) = thread.run(Job::Step(step.clone(), names));
+                    let (back, answer) = thread.run(Job::Line(step.clone(), names));
                     names = back;
                     difference(&step, answer)
                 }
@@ -100,13 +100,13 @@ pub(super) fn run(driver: &Driver<'_>, text: &str) -> Vec<Difference> {
             }
         }
         // Best effort: whatever fails here was left in ruins above.
-        let _second = second.run(Job::CleanUp(Names::default()));
+        let _second = second.run(Job::CleanUp(Bindings::default()));
         let _first = first.run(Job::CleanUp(names));
     });
     differences
 }
 
-fn difference(step: &Step<'_>, answer: Result<Answer, Trouble>) -> Option<String> {
+fn difference(step: &Line<'_>, answer: Result<Answer, Trouble>) -> Option<String> {
     match answer {
         Err(Trouble::Malformed) => Some("is no step, or uses an unbound name".to_owned()),
         Err(Trouble::Missing(name)) => Some(format!("the driver has no {name}")),
@@ -127,11 +127,11 @@ fn difference(step: &Step<'_>, answer: Result<Answer, Trouble>) -> Option<String
 }
 
 enum Job<'a> {
-    Step(Step<'a>, Names<'a>),
-    CleanUp(Names<'a>),
+    Line(Line<'a>, Bindings<'a>),
+    CleanUp(Bindings<'a>),
 }
 
-type Done<'a> = (Names<'a>, Result<Answer, Trouble>);
+type Done<'a> = (Bindings<'a>, Result<Answer, Trouble>);
 
 /// A thread that does one job at a time; it ends when this is dropped.
 struct Worker<'a> {
@@ -144,30 +144,30 @@ impl<'a> Worker<'a> {
         // Neither end goes away before the other unless the worker panicked,
         // and then the scope panics too.
         if self.jobs.send(job).is_err() {
-            return (Names::default(), Err(Trouble::Malformed));
+            return (Bindings::default(), Err(Trouble::Malformed));
         }
         let done = self.done.recv();
-        done.unwrap_or_else(|_| (Names::default(), Err(Trouble::Malformed)))
+        done.unwrap_or_else(|_| (Bindings::default(), Err(Trouble::Malformed)))
     }
 }
 
 fn worker<'scope, 'a: 'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
-    driver: &'scope Driver<'scope>,
+    driver: &'scope Calls<'scope>,
 ) -> Worker<'a> {
     let (jobs, inbox) = channel::<Job<'a>>();
     let (outbox, done) = channel();
     scope.spawn(move || {
         for job in inbox {
             let finished = match job {
-                Job::Step(step, mut names) => {
+                Job::Line(step, mut names) => {
                     let answer = act(driver, &step, &mut names);
                     (names, answer)
                 }
                 Job::CleanUp(names) => {
                     let outcome = clean_up(driver, &names);
                     let answer = outcome.map(|()| (0, None)).map_err(Trouble::Missing);
-                    (Names::default(), answer)
+                    (Bindings::default(), answer)
                 }
             };
             if outbox.send(finished).is_err() {
@@ -178,7 +178,7 @@ fn worker<'scope, 'a: 'scope>(
     Worker { jobs, done }
 }
 
-fn clean_up(driver: &Driver<'_>, names: &Names<'_>) -> Called<()> {
+fn clean_up(driver: &Calls<'_>, names: &Bindings<'_>) -> Called<()> {
     driver.mode(0)?;
     for ((kind, _), handle) in names.handles.iter().rev() {
         match kind {
@@ -198,7 +198,7 @@ fn clean_up(driver: &Driver<'_>, names: &Names<'_>) -> Called<()> {
     Ok(())
 }
 
-impl<'a> Names<'a> {
+impl<'a> Bindings<'a> {
     pub(super) fn find(&self, kind: Kind, name: &str) -> Result<u64, Trouble> {
         match (kind, name) {
             (_, "NULL") => return Ok(0),
@@ -250,7 +250,11 @@ fn in_words((status, number): (u32, u32), words: &[&str]) -> Answer {
 }
 
 /// Makes the step's call.
-fn act<'a>(driver: &Driver<'_>, step: &Step<'a>, names: &mut Names<'a>) -> Result<Answer, Trouble> {
+fn act<'a>(
+    driver: &Calls<'_>,
+    step: &Line<'a>,
+    names: &mut Bindings<'a>,
+) -> Result<Answer, Trouble> {
     use Kind::{Context, Event, Exec, Function, Graph, Memory, Module, Stream};
     let status = match (step.verb, &*step.arguments) {
         ("context", []) => {

@@ -50,7 +50,7 @@ use std::ffi::c_void;
 use std::fmt;
 
 /// Finds an exported function by name, as [`crate::symbol`] does.
-pub type Source<'a> = dyn Fn(&str) -> Option<*const c_void> + Sync + 'a;
+pub type SymbolSource<'a> = dyn Fn(&str) -> Option<*const c_void> + Sync + 'a;
 
 /// A script: see the module's page for the steps.
 #[derive(Clone, Debug)]
@@ -63,6 +63,16 @@ pub struct Script {
     pub own_process: bool,
     /// The steps, one a line.
     pub steps: Cow<'static, str>,
+}
+
+/// One that may run on a real driver, whoever else uses it.
+const fn script(name: &'static str, steps: &'static str) -> Script {
+    Script {
+        name: Cow::Borrowed(name),
+        hardware: true,
+        own_process: false,
+        steps: Cow::Borrowed(steps),
+    }
 }
 
 /// A step that did not answer what the script says.
@@ -107,9 +117,9 @@ impl Script {
     /// Each function the source gives is the CUDA driver function of that name
     /// (or a `sim_*` function of this crate), and nothing else uses the driver
     /// meanwhile.
-    pub unsafe fn run(&self, source: &Source<'_>) -> Result<(), Vec<Difference>> {
+    pub unsafe fn run(&self, source: &SymbolSource<'_>) -> Result<(), Vec<Difference>> {
         // SAFETY: this function's contract.
-        let driver = unsafe { driver::Driver::new(source) };
+        let driver = unsafe { driver::Calls::new(source) };
         let differences = machine::run(&driver, &self.steps);
         if differences.is_empty() {
             Ok(())
@@ -126,12 +136,7 @@ mod tests {
     use super::{Difference, Script, all};
 
     fn script(steps: &'static str) -> Script {
-        Script {
-            name: "under_test".into(),
-            hardware: false,
-            own_process: false,
-            steps: steps.into(),
-        }
+        super::script("under_test", steps)
     }
 
     fn run(script: &Script) -> Result<(), Vec<Difference>> {

@@ -3,7 +3,7 @@
 
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Step<'a> {
+pub(super) struct Line<'a> {
     /// Line in the script, from 1.
     pub(super) line: usize,
     pub(super) text: &'a str,
@@ -17,14 +17,14 @@ pub(super) struct Step<'a> {
 }
 
 /// The steps of a script; `Err` for a line that is none.
-pub(super) fn steps(text: &str) -> impl Iterator<Item = (usize, &str, Option<Step<'_>>)> {
+pub(super) fn steps(text: &str) -> impl Iterator<Item = (usize, &str, Option<Line<'_>>)> {
     text.lines().enumerate().filter_map(|(index, line)| {
         let text = line.split('#').next().unwrap_or("").trim();
         (!text.is_empty()).then(|| (index + 1, text, step(index + 1, text)))
     })
 }
 
-fn step(line: usize, text: &str) -> Option<Step<'_>> {
+fn step(line: usize, text: &str) -> Option<Line<'_>> {
     let (call, expected) = match text.split_once("->") {
         Some((call, expected)) => (call, expected),
         None => (text, "0"),
@@ -34,7 +34,7 @@ fn step(line: usize, text: &str) -> Option<Step<'_>> {
     let verb = words.next()?;
     let mut expected = expected.split_whitespace();
     let statuses = expected.next()?.split('|').map(str::parse);
-    let step = Step {
+    let step = Line {
         line,
         text,
         is_on_second_thread,

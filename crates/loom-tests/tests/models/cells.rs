@@ -2,7 +2,7 @@
 //! The one-word cell and its fold. Under the checker a cell folds at its second
 //! observation.
 
-use metrale_loom_tests::{Bound, model, spawn};
+use metrale_loom_tests::{Bound, beside, model};
 use metrale_telemetry::runtime::PackedCells;
 use std::sync::Arc;
 
@@ -29,8 +29,7 @@ fn watch(cell: &Cell, times: usize, least: u64, most: u64) {
 }
 
 fn observer(cell: &Cell, times: usize) -> impl FnOnce() + use<> {
-    let cell = Arc::clone(cell);
-    spawn(move || (0..times).for_each(|_| cell.add(0, NS)))
+    beside(cell, move |cell| (0..times).for_each(|_| cell.add(0, NS)))
 }
 
 #[test]
@@ -61,10 +60,7 @@ fn a_wide_value_against_a_reader_and_a_fold() {
     model(Bound::Preemptions(3), || {
         let cell = Cell::default();
         let adds = observer(&cell, 2);
-        let wide = {
-            let cell = Arc::clone(&cell);
-            spawn(move || cell.add_wide(0, NS))
-        };
+        let wide = beside(&cell, |cell| cell.add_wide(0, NS));
         watch(&cell, 1, 0, 3);
         adds();
         wide();
@@ -77,10 +73,7 @@ fn a_sum_past_its_most_against_a_reader_and_another() {
     model(Bound::Preemptions(3), || {
         let cell = Cell::default();
         cell.add_wide(0, u64::MAX - 1);
-        let adds = [NS, u64::MAX].map(|ns| {
-            let cell = Arc::clone(&cell);
-            spawn(move || cell.add_wide(0, ns))
-        });
+        let adds = [NS, u64::MAX].map(|ns| beside(&cell, move |cell| cell.add_wide(0, ns)));
         if let Some((count, sum)) = read(&cell) {
             let least = if count == 1 { u64::MAX - 1 } else { u64::MAX };
             assert_eq!(sum, least, "it fell, at {count}");

@@ -2,23 +2,17 @@
 //! Every call's failure path frees the slot for the next recorder, who finds
 //! the pair complete.
 
-use metrale_loom_tests::{Bound, FAILS_END, FAILS_POLL, FAILS_START, Rig, model, spawn};
+use metrale_loom_tests::{Bound, FAILS_END, FAILS_POLL, FAILS_START, Rig, beside, model};
 
 /// A recorder whose span fails on `stream` against one whose spans do not.
 fn against(stream: u64) {
     model(Bound::Preemptions(3), move || {
         let rig = Rig::new(1);
-        let failing = {
-            let rig = rig.clone();
-            spawn(move || rig.span(1, stream))
-        };
-        let sound = {
-            let rig = rig.clone();
-            spawn(move || {
-                rig.span(2, 1);
-                rig.span(3, 1);
-            })
-        };
+        let failing = beside(&rig, move |rig| rig.span(1, stream));
+        let sound = beside(&rig, |rig| {
+            rig.span(2, 1);
+            rig.span(3, 1);
+        });
         rig.harvest();
         failing();
         sound();

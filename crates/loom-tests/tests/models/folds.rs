@@ -2,7 +2,7 @@
 //! A recorder in small: a step's spans go through the ring, a pass places them
 //! from the step's anchor, and the fold puts them together.
 
-use metrale_loom_tests::{Bound, Found, Pairs, Steps, model, next_on_entry, spawn};
+use metrale_loom_tests::{Bound, Found, Pairs, Steps, beside, model, next_on_entry};
 use metrale_telemetry::kernel::{
     Edge, EventOps, KernelInstruments, Place, SpanKey, SpanPoll, SpanRing, SpanTag, StepId,
     StepLosses,
@@ -99,13 +99,10 @@ fn late(late_spans: u64) -> StepLosses {
 fn a_step_is_folded_once_and_whole() {
     model(Bound::Preemptions(3), || {
         let recorder = Recorder::new(1);
-        let serves = {
-            let recorder = recorder.clone();
-            spawn(move || {
-                assert!(recorder.span(TRACK, SpanKey::Lane(0)));
-                recorder.close(TRACK);
-            })
-        };
+        let serves = beside(&recorder, |recorder| {
+            assert!(recorder.span(TRACK, SpanKey::Lane(0)));
+            recorder.close(TRACK);
+        });
         recorder.harvest(TRACK);
         serves();
         recorder.harvest(TRACK);
@@ -121,10 +118,9 @@ fn a_step_waits_for_the_spans_that_it_counted() {
     model(Bound::Preemptions(2), || {
         let recorder = Recorder::new(2);
         assert!(recorder.span(TRACK, SpanKey::Lane(0)));
-        let launches = {
-            let recorder = recorder.clone();
-            spawn(move || recorder.span(TRACK, SpanKey::Kernel(5)))
-        };
+        let launches = beside(&recorder, |recorder| {
+            recorder.span(TRACK, SpanKey::Kernel(5))
+        });
         recorder.close(TRACK);
         recorder.harvest(TRACK);
         let counted = launches();
@@ -141,14 +137,11 @@ fn a_step_is_given_up_for_the_next_one() {
         let recorder = Recorder::new(2);
         let next = next_on_entry(TRACK);
         assert_eq!(recorder.steps.enter(TRACK), Found::First);
-        let serves = {
-            let recorder = recorder.clone();
-            spawn(move || {
-                let followed = recorder.span(next, SpanKey::Lane(0));
-                recorder.close(next);
-                followed
-            })
-        };
+        let serves = beside(&recorder, move |recorder| {
+            let followed = recorder.span(next, SpanKey::Lane(0));
+            recorder.close(next);
+            followed
+        });
         recorder.harvest(next);
         let followed = serves();
         recorder.harvest(next);

@@ -2,7 +2,7 @@
 //! A gap is read from the end event of the span before, or is unknown: never
 //! from the event of a span that took the slot since.
 
-use metrale_loom_tests::{Bound, Rig, model, spawn};
+use metrale_loom_tests::{Bound, Rig, beside, model};
 use metrale_telemetry::kernel::SpanToken;
 
 /// Two slots; the span in slot 0 has landed, the one in slot 1 has ended.
@@ -27,10 +27,7 @@ fn check(rig: &Rig) {
 fn a_gap_against_a_recorder_of_the_slot_before() {
     model(Bound::None, || {
         let rig = landed_and_closed();
-        let recorder = {
-            let rig = rig.clone();
-            spawn(move || assert!(rig.span(3, 2), "slot 0 is free"))
-        };
+        let recorder = beside(&rig, |rig| assert!(rig.span(3, 2), "slot 0 is free"));
         rig.harvest();
         recorder();
         check(&rig);
@@ -42,16 +39,10 @@ fn a_gap_against_a_recorder_of_the_slot_before() {
 fn a_gap_against_an_end_on_another_thread() {
     model(Bound::Preemptions(3), || {
         let rig = landed_and_closed();
-        let begins = {
-            let rig = rig.clone();
-            spawn(move || {
-                assert!(rig.begin(3, 2).is_some(), "slot 0 is free");
-            })
-        };
-        let ends = {
-            let rig = rig.clone();
-            spawn(move || rig.end(SpanToken::from_slot(0), 2))
-        };
+        let begins = beside(&rig, |rig| {
+            assert!(rig.begin(3, 2).is_some(), "slot 0 is free");
+        });
+        let ends = beside(&rig, |rig| rig.end(SpanToken::from_slot(0), 2));
         rig.harvest();
         begins();
         ends();
@@ -66,10 +57,7 @@ fn a_gap_within_a_pass_against_a_recorder() {
     model(Bound::Preemptions(3), || {
         let rig = Rig::with(2, |ring| ring.gaps());
         assert!(rig.span(1, 1) && rig.span(2, 1));
-        let recorder = {
-            let rig = rig.clone();
-            spawn(move || rig.span(3, 2))
-        };
+        let recorder = beside(&rig, |rig| rig.span(3, 2));
         rig.harvest();
         recorder();
         check(&rig);
@@ -81,10 +69,7 @@ fn a_gap_within_a_pass_against_a_recorder() {
 fn a_gap_against_a_recorder_of_its_own_slot() {
     model(Bound::Preemptions(3), || {
         let rig = landed_and_closed();
-        let recorder = {
-            let rig = rig.clone();
-            spawn(move || (rig.span(3, 2), rig.span(4, 2)))
-        };
+        let recorder = beside(&rig, |rig| (rig.span(3, 2), rig.span(4, 2)));
         rig.harvest();
         let (third, _) = recorder();
         assert!(third, "slot 0 is free");

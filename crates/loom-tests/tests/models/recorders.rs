@@ -2,7 +2,7 @@
 //! Recorders that share slots: one owner to a pair at a time, and what one
 //! wrote is there for the next.
 
-use metrale_loom_tests::{Bound, Rig, model, spawn};
+use metrale_loom_tests::{Bound, Rig, beside, model};
 use metrale_telemetry::kernel::SpanToken;
 
 #[test]
@@ -10,8 +10,7 @@ fn two_recorders_take_one_slot_again_and_again() {
     model(Bound::Preemptions(3), || {
         let rig = Rig::new(1);
         let recorder = |first: u64| {
-            let rig = rig.clone();
-            spawn(move || {
+            beside(&rig, move |rig| {
                 rig.span(first, 1);
                 rig.span(first + 1, 1);
             })
@@ -29,10 +28,7 @@ fn two_recorders_take_one_slot_again_and_again() {
 fn three_recorders_share_two_slots() {
     model(Bound::Preemptions(2), || {
         let rig = Rig::new(2);
-        let recorder = |name: u64| {
-            let rig = rig.clone();
-            spawn(move || rig.span(name, name))
-        };
+        let recorder = |name: u64| beside(&rig, move |rig| rig.span(name, name));
         let threads = [recorder(1), recorder(2), recorder(3)];
         rig.harvest();
         let begun = threads
@@ -49,17 +45,11 @@ fn three_recorders_share_two_slots() {
 fn a_span_may_end_on_another_thread() {
     model(Bound::None, || {
         let rig = Rig::new(1);
-        let begins = {
-            let rig = rig.clone();
-            spawn(move || {
-                assert!(rig.begin(7, 1).is_some());
-            })
-        };
-        let ends = {
-            let rig = rig.clone();
-            // The slot's number is all that it knows, as of a parked span.
-            spawn(move || rig.end(SpanToken::from_slot(0), 2))
-        };
+        let begins = beside(&rig, |rig| {
+            assert!(rig.begin(7, 1).is_some());
+        });
+        // The slot's number is all that it knows, as of a parked span.
+        let ends = beside(&rig, |rig| rig.end(SpanToken::from_slot(0), 2));
         rig.harvest();
         begins();
         ends();
@@ -74,10 +64,7 @@ fn of_two_ends_of_one_span_one_records() {
     model(Bound::None, || {
         let rig = Rig::new(1);
         let token = rig.begin(7, 1).expect("a free slot");
-        let other = {
-            let rig = rig.clone();
-            spawn(move || rig.end(token, 1))
-        };
+        let other = beside(&rig, move |rig| rig.end(token, 1));
         rig.end(token, 1);
         other();
         let ledger = rig.finish();

@@ -2,7 +2,7 @@
 //! The steps that left no record yet: the fold reads what their threads stated,
 //! before a later step takes their place.
 
-use metrale_loom_tests::{Bound, Tracked, model, spawn};
+use metrale_loom_tests::{Bound, Tracked, beside, model, spawn};
 use metrale_telemetry::kernel::StepShape;
 use metrale_telemetry::runtime::{OPEN_STEPS, OpenSteps};
 use std::sync::Arc;
@@ -18,14 +18,11 @@ fn shape() -> StepShape {
 fn a_record_has_what_its_step_stated() {
     model(Bound::Preemptions(3), || {
         let open = Arc::new(OpenSteps::new());
-        let serves = {
-            let open = Arc::clone(&open);
-            spawn(move || {
-                assert!(open.begin(NUMBER, false));
-                open.shape(NUMBER, shape());
-                open.close(NUMBER, Some(5..9));
-            })
-        };
+        let serves = beside(&open, |open| {
+            assert!(open.begin(NUMBER, false));
+            open.shape(NUMBER, shape());
+            open.close(NUMBER, Some(5..9));
+        });
         let check = || {
             let step = open.standing(NUMBER).filter(|step| step.is_closed());
             step.is_some_and(|step| {
@@ -45,10 +42,7 @@ fn a_shape_against_the_close() {
     model(Bound::Preemptions(3), || {
         let open = Arc::new(OpenSteps::new());
         assert!(open.begin(NUMBER, false));
-        let states = {
-            let open = Arc::clone(&open);
-            spawn(move || open.shape(NUMBER, shape()))
-        };
+        let states = beside(&open, |open| open.shape(NUMBER, shape()));
         open.close(NUMBER, Some(5..9));
         states();
         let step = open.standing(NUMBER).expect("nobody freed it");
@@ -66,10 +60,7 @@ fn a_lane_against_the_fold() {
         let open = Arc::new(OpenSteps::new());
         assert!(open.begin(NUMBER, false));
         open.close(NUMBER, None);
-        let enters = {
-            let open = Arc::clone(&open);
-            spawn(move || open.enter(NUMBER))
-        };
+        let enters = beside(&open, |open| open.enter(NUMBER));
         let seen = open.standing(NUMBER).expect("it waits");
         let freed = open.free(seen);
         enters();

@@ -3,7 +3,7 @@
 //! is folded once, with all spans that it counted; and no step is followed
 //! without its first ones.
 
-use metrale_loom_tests::{Bound, Found, Steps, model, next_on_entry, spawn};
+use metrale_loom_tests::{Bound, Found, Steps, beside, model, next_on_entry, spawn};
 use metrale_telemetry::runtime::Anchor;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,8 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const TRACK: u32 = 0;
 
 fn enters(steps: &Steps, track: u32) -> impl FnOnce() -> Found + use<> {
-    let steps = steps.clone();
-    spawn(move || steps.enter(track))
+    beside(steps, move |steps| steps.enter(track))
 }
 
 #[test]
@@ -38,13 +37,10 @@ fn two_spans_begin_a_step_at_once() {
 fn a_fold_against_the_first_span() {
     model(Bound::None, || {
         let steps = Steps::new();
-        let recorder = {
-            let steps = steps.clone();
-            spawn(move || {
-                assert_eq!(steps.enter(TRACK), Found::First);
-                steps.close(TRACK);
-            })
-        };
+        let recorder = beside(&steps, |steps| {
+            assert_eq!(steps.enter(TRACK), Found::First);
+            steps.close(TRACK);
+        });
         let folded = steps.fold(TRACK, 1);
         recorder();
         let folded = folded.or_else(|| steps.fold(TRACK, 1));
@@ -97,10 +93,7 @@ fn a_close_against_a_span() {
                 found
             })
         };
-        let closes = {
-            let steps = steps.clone();
-            spawn(move || steps.close(TRACK))
-        };
+        let closes = beside(&steps, |steps| steps.close(TRACK));
         let folded = steps.fold(TRACK, over.load(Ordering::Relaxed));
         let found = recorder();
         closes();
@@ -119,10 +112,7 @@ fn against_the_fold(comes_to_nothing: fn(&Steps), is_lost: bool) {
         let steps = Steps::new();
         assert_eq!(steps.enter(TRACK), Found::First);
         assert_eq!(steps.enter(TRACK), Found::Counted);
-        let recorder = {
-            let steps = steps.clone();
-            spawn(move || comes_to_nothing(&steps))
-        };
+        let recorder = beside(&steps, move |steps| comes_to_nothing(&steps));
         steps.close(TRACK);
         let folded = steps.fold(TRACK, 1);
         recorder();
@@ -148,13 +138,10 @@ fn a_late_word_of_a_step_that_was_given_up() {
     model(Bound::Preemptions(3), || {
         let steps = Steps::new();
         assert_eq!(steps.enter(TRACK), Found::First);
-        let late = {
-            let steps = steps.clone();
-            spawn(move || {
-                steps.lose(TRACK);
-                steps.close(TRACK);
-            })
-        };
+        let late = beside(&steps, |steps| {
+            steps.lose(TRACK);
+            steps.close(TRACK);
+        });
         steps.give_up(TRACK).expect("it is in use");
         let next = next_on_entry(TRACK);
         assert_eq!(steps.enter(next), Found::First);
@@ -186,10 +173,11 @@ fn a_step_against_the_next_one_of_its_entry() {
 
 /// Two spans of a step: the second is followed only if the first is.
 fn recorder_of(steps: &Steps, track: u32) -> impl FnOnce() + use<> {
-    let steps = steps.clone();
-    spawn(move || match [(); 2].map(|()| steps.enter(track)) {
-        [Found::First, Found::Counted] | [Found::Alone, Found::Alone] => {}
-        found => panic!("{found:?}: a step without its first span"),
+    beside(steps, move |steps| {
+        match [(); 2].map(|()| steps.enter(track)) {
+            [Found::First, Found::Counted] | [Found::Alone, Found::Alone] => {}
+            found => panic!("{found:?}: a step without its first span"),
+        }
     })
 }
 
@@ -251,14 +239,11 @@ fn a_refused_span_against_the_step_before() {
         let steps = Steps::new();
         assert_eq!(steps.enter(TRACK), Found::First);
         steps.close(TRACK);
-        let recorder = {
-            let steps = steps.clone();
-            spawn(move || {
-                let next = next_on_entry(TRACK);
-                steps.miss(next);
-                assert_eq!(steps.enter(next), Found::Alone);
-            })
-        };
+        let recorder = beside(&steps, |steps| {
+            let next = next_on_entry(TRACK);
+            steps.miss(next);
+            assert_eq!(steps.enter(next), Found::Alone);
+        });
         steps.fold(TRACK, 1).expect("it is complete");
         recorder();
     });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A row of the kernel table: claimed once, whoever comes.
 
-use metrale_loom_tests::{Bound, model, spawn};
+use metrale_loom_tests::{Bound, beside, model};
 use metrale_telemetry::runtime::KernelTable;
 use std::sync::Arc;
 
@@ -11,8 +11,7 @@ fn recorder<const PLACES: usize>(
     table: &Arc<KernelTable<PLACES>>,
     func: u64,
 ) -> impl FnOnce() -> bool + use<PLACES> {
-    let table = Arc::clone(table);
-    spawn(move || table.record(func, NS))
+    beside(table, move |table| table.record(func, NS))
 }
 
 #[test]

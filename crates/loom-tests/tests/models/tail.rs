@@ -2,16 +2,13 @@
 //! The pass moves its tail on only past turns that are over for good: whatever
 //! a pass meets, a later one at rest lands the rest.
 
-use metrale_loom_tests::{Bound, Rig, model, spawn};
+use metrale_loom_tests::{Bound, Rig, beside, model};
 
 #[test]
 fn a_closed_span_is_landed_as_it_was_left() {
     model(Bound::None, || {
         let rig = Rig::new(2);
-        let recorder = {
-            let rig = rig.clone();
-            spawn(move || assert!(rig.span(1, 1)))
-        };
+        let recorder = beside(&rig, |rig| assert!(rig.span(1, 1)));
         rig.harvest();
         recorder();
         assert_eq!(rig.finish().landed, 1);
@@ -23,8 +20,7 @@ fn a_recorder_between_ticket_and_claim_is_not_left_behind() {
     model(Bound::Preemptions(2), || {
         let rig = Rig::new(4);
         let recorder = |first: u64, spans: u64| {
-            let rig = rig.clone();
-            spawn(move || {
+            beside(&rig, move |rig| {
                 for name in first..first + spans {
                     assert!(rig.span(name, name));
                 }
@@ -43,10 +39,7 @@ fn a_turn_that_found_its_slot_in_use_hides_no_span() {
         let rig = Rig::new(2);
         // Slot 0 is in use while the others begin; slot 1 is theirs.
         let open = rig.begin(1, 1).expect("a free slot");
-        let recorder = |name: u64| {
-            let rig = rig.clone();
-            spawn(move || rig.span(name, name))
-        };
+        let recorder = |name: u64| beside(&rig, move |rig| rig.span(name, name));
         let threads = [recorder(2), recorder(3)];
         rig.end(open, 1);
         rig.harvest();
@@ -65,10 +58,7 @@ fn a_recorder_that_oversleeps_a_skip_begins_nothing() {
     model(Bound::Preemptions(3), || {
         let rig = Rig::new(1);
         let open = rig.begin(1, 1).expect("a free slot");
-        let recorder = |name: u64| {
-            let rig = rig.clone();
-            spawn(move || rig.span(name, name))
-        };
+        let recorder = |name: u64| beside(&rig, move |rig| rig.span(name, name));
         let threads = [recorder(2), recorder(3)];
         rig.cancel(open);
         rig.harvest();
@@ -86,23 +76,17 @@ fn a_recorder_that_oversleeps_a_skip_begins_nothing() {
 fn a_pass_over_an_idle_ring_leaves_nothing_of_its_caller() {
     model(Bound::Preemptions(3), || {
         let rig = Rig::new(1);
-        let ends_and_harvests = {
-            let rig = rig.clone();
-            spawn(move || {
-                let begun = rig.span(1, 1);
-                rig.harvest();
-                begun
+        let ends_and_harvests = beside(&rig, |rig| {
+            let begun = rig.span(1, 1);
+            rig.harvest();
+            begun
+        });
+        let other = beside(&rig, |rig| {
+            rig.begin(2, 2).is_some_and(|token| {
+                rig.cancel(token);
+                true
             })
-        };
-        let other = {
-            let rig = rig.clone();
-            spawn(move || {
-                rig.begin(2, 2).is_some_and(|token| {
-                    rig.cancel(token);
-                    true
-                })
-            })
-        };
+        });
         rig.harvest();
         let (begun, _) = (ends_and_harvests(), other());
         // Neither pass found the other one at work, so both were made.

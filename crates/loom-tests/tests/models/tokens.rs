@@ -2,7 +2,7 @@
 //! Ends, cancels and reclaims that meet: one of them has the span, and a stale
 //! token touches nothing.
 
-use metrale_loom_tests::{Bound, NEVER_ENDS, Rig, Tally, model, spawn};
+use metrale_loom_tests::{Bound, NEVER_ENDS, Rig, Tally, beside, model};
 use std::time::Duration;
 
 #[test]
@@ -10,10 +10,7 @@ fn a_cancel_and_an_end_of_one_span() {
     model(Bound::None, || {
         let rig = Rig::new(1);
         let token = rig.begin(1, 1).expect("a free slot");
-        let ends = {
-            let rig = rig.clone();
-            spawn(move || rig.end(token, 1))
-        };
+        let ends = beside(&rig, move |rig| rig.end(token, 1));
         rig.cancel(token);
         ends();
         let ledger = rig.finish();
@@ -27,14 +24,8 @@ fn a_cancel_against_a_harvest_and_the_next_recorder() {
     model(Bound::Preemptions(3), || {
         let rig = Rig::new(1);
         let token = rig.begin(1, 1).expect("a free slot");
-        let cancels = {
-            let rig = rig.clone();
-            spawn(move || rig.cancel(token))
-        };
-        let recorder = {
-            let rig = rig.clone();
-            spawn(move || rig.span(2, 1))
-        };
+        let cancels = beside(&rig, move |rig| rig.cancel(token));
+        let recorder = beside(&rig, |rig| rig.span(2, 1));
         rig.harvest();
         cancels();
         let begun = recorder();
@@ -50,14 +41,8 @@ fn a_cancel_tells_what_its_span_was() {
     model(Bound::Preemptions(3), || {
         let rig = Rig::new(1);
         let token = rig.begin(1, 1).expect("a free slot");
-        let ends = {
-            let rig = rig.clone();
-            spawn(move || rig.end(token, 1))
-        };
-        let recorder = {
-            let rig = rig.clone();
-            spawn(move || rig.span(2, 1))
-        };
+        let ends = beside(&rig, move |rig| rig.end(token, 1));
+        let recorder = beside(&rig, |rig| rig.span(2, 1));
         let tag = rig.cancel(token);
         assert!(tag.is_none_or(|tag| tag == Tally::tag(1)), "{tag:?}");
         ends();
@@ -73,14 +58,8 @@ fn a_late_end_against_the_slots_next_span() {
         let rig = Rig::new(1);
         let late = rig.begin(1, 1).expect("a free slot");
         rig.cancel(late);
-        let ends = {
-            let rig = rig.clone();
-            spawn(move || rig.end(late, NEVER_ENDS))
-        };
-        let harvester = {
-            let rig = rig.clone();
-            spawn(move || rig.harvest())
-        };
+        let ends = beside(&rig, move |rig| rig.end(late, NEVER_ENDS));
+        let harvester = beside(&rig, |rig| rig.harvest());
         assert!(rig.span(2, 1));
         ends();
         harvester();
@@ -95,14 +74,8 @@ fn a_reclaim_against_a_late_end() {
         // Every open span is too old at once.
         let rig = Rig::with(1, |ring| ring.reclaim_after(Duration::ZERO).clock(|| 0));
         let token = rig.begin(1, 1).expect("a free slot");
-        let ends = {
-            let rig = rig.clone();
-            spawn(move || rig.end(token, 1))
-        };
-        let recorder = {
-            let rig = rig.clone();
-            spawn(move || rig.span(2, 1))
-        };
+        let ends = beside(&rig, move |rig| rig.end(token, 1));
+        let recorder = beside(&rig, |rig| rig.span(2, 1));
         rig.harvest();
         ends();
         let begun = recorder();
@@ -118,10 +91,7 @@ fn a_reclaim_against_a_late_end() {
 fn a_reclaim_never_takes_a_span_whose_end_is_being_recorded() {
     model(Bound::None, || {
         let rig = Rig::with(2, |ring| ring.reclaim_after(Duration::ZERO).clock(|| 0));
-        let harvester = {
-            let rig = rig.clone();
-            spawn(move || rig.harvest())
-        };
+        let harvester = beside(&rig, |rig| rig.harvest());
         // Records touch the pair: a reclaim meanwhile would let nobody else in,
         // but the span would be counted twice.
         assert!(rig.span(1, 1));

@@ -13,7 +13,7 @@ use crate::trace::{Call, CallKind, Trace};
 
 /// Processes considered for one id: a merged trace has one per GPU of a node,
 /// and a hostile one must not cost the square of its size.
-const MOST_PROCESSES: usize = 64;
+const MAX_PROCESSES: usize = 64;
 
 /// The calls of a trace's work.
 pub(super) struct Joined {
@@ -46,7 +46,7 @@ pub(super) fn join(trace: &Trace) -> Joined {
     let candidates = |id: NonZeroI64| {
         let from = order.partition_point(|&i| call(i).correlation < id);
         let to = from + order[from..].partition_point(|&i| call(i).correlation == id);
-        &order[from..to.min(from + MOST_PROCESSES)]
+        &order[from..to.min(from + MAX_PROCESSES)]
     };
 
     // Work of one launch stands together: its calls are looked up once.

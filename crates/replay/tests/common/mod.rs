@@ -5,6 +5,7 @@
 // Each test program uses some of it.
 #![allow(dead_code, reason = "shared by several test programs")]
 
+pub(crate) mod bytes;
 pub(crate) mod program;
 pub(crate) mod record;
 
@@ -36,32 +37,11 @@ pub(crate) fn folder() -> Option<PathBuf> {
     None
 }
 
-/// Rows of a CSV file with quoted fields, without its header.
-fn csv(text: &str) -> Vec<Vec<String>> {
-    let (mut rows, mut row, mut field) = (Vec::new(), Vec::new(), String::new());
-    let mut quoted = false;
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '"' if quoted && chars.peek() == Some(&'"') => {
-                field.push(chars.next().expect("peeked"))
-            }
-            '"' => quoted = !quoted,
-            ',' if !quoted => row.push(std::mem::take(&mut field)),
-            '\r' if !quoted => {}
-            '\n' if !quoted => {
-                row.push(std::mem::take(&mut field));
-                rows.push(std::mem::take(&mut row));
-            }
-            c => field.push(c),
-        }
-    }
-    rows.split_off(1)
-}
-
-/// The rows of `X.what.csv`.
+/// The rows of `X.what.csv`, without its header.
 pub(crate) fn read_csv(folder: &std::path::Path, name: &str, what: &str) -> Vec<Vec<String>> {
-    csv(&std::fs::read_to_string(folder.join(format!("{name}.{what}.csv"))).expect("a table"))
+    let table = csv::Reader::from_path(folder.join(format!("{name}.{what}.csv")));
+    let rows = table.expect("a table").into_deserialize();
+    rows.map(|row| row.expect("a row")).collect()
 }
 
 /// # Panics

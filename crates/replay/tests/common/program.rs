@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The program, run on the simulated driver.
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
@@ -37,6 +38,18 @@ pub(crate) fn replay_events(events: &[String], arguments: &[&str]) -> (Value, St
     std::fs::write(&path, document(events)).expect("written");
     let trace = ["--trace", path.to_str().expect("UTF-8")];
     replay(&[arguments, &trace].concat())
+}
+
+/// Starts a replay that serves: its port, and what else it says.
+pub(crate) fn serving(mut command: Command) -> (Child, u16, BufReader<ChildStdout>) {
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("started");
+    let mut out = BufReader::new(child.stdout.take().expect("piped"));
+    let mut lines = out.by_ref().lines().map_while(Result::ok);
+    let port = lines.find_map(|line| {
+        let at = line.strip_prefix("serving   http://127.0.0.1:")?;
+        at.split('/').next()?.parse().ok()
+    });
+    (child, port.expect("it says where it serves"), out)
 }
 
 /// The page's rows of kernels, each by its words.

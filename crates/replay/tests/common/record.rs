@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events of a small recording. Times are whole microseconds.
 
-use metrale_replay::trace::{self, Limits, Trace};
+use metrale_replay::trace::Trace;
 
 /// Names of steps.
 pub(crate) const PREFILL: &str = "execute_8_context_1(8)_generation_0(0)";
@@ -63,5 +63,5 @@ pub(crate) fn document(events: &[String]) -> String {
 
 /// The recording as it is read.
 pub(crate) fn read(events: &[String]) -> Trace {
-    trace::read_bytes(document(events).into(), &Limits::default()).expect("a good trace")
+    super::bytes::read(document(events)).expect("a good trace")
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every query of the dashboard, asked of a real server.
 
-use super::server::Server;
+use super::server::Prometheus;
 use serde_json::Value;
 
 /// The texts under `key`, at any depth.
@@ -20,7 +20,7 @@ fn texts(value: &Value, key: &str, out: &mut Vec<String>) {
     }
 }
 
-pub(crate) fn every_query_has_an_answer(server: &Server) {
+pub(crate) fn every_query_has_an_answer(server: &Prometheus) {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../docs/dashboards/metrale.json"
@@ -44,12 +44,12 @@ pub(crate) fn every_query_has_an_answer(server: &Server) {
     }
     let mut variables = Vec::new();
     texts(&dashboard["templating"], "query", &mut variables);
-    for variable in variables.iter().filter(|it| it.contains('(')) {
+    for variable in variables.iter().filter(|query| query.contains('(')) {
         let inner = variable
             .strip_prefix("label_values(")
-            .and_then(|it| it.strip_suffix(')'));
+            .and_then(|rest| rest.strip_suffix(')'));
         let (metric, label) = inner
-            .and_then(|it| it.split_once(", "))
+            .and_then(|inner| inner.split_once(", "))
             .expect("label_values");
         assert!(
             server

@@ -20,7 +20,7 @@ pub(crate) fn answer(port: u16, path: &str, accept: &str) -> Option<(String, Vec
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).ok()?;
-    let end = answer.windows(4).position(|it| it == b"\r\n\r\n")?;
+    let end = answer.windows(4).position(|window| window == b"\r\n\r\n")?;
     let body = answer.split_off(end + 4);
     Some((String::from_utf8_lossy(&answer).into_owned(), body))
 }

@@ -18,7 +18,7 @@ mod server;
 
 use load::Replay;
 use metrale_telemetry::Snapshot;
-use server::Server;
+use server::Prometheus;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -43,8 +43,8 @@ fn real_servers_hold_what_was_measured() {
     common::needs_simulator();
     let mut replays = [Replay::start(0), Replay::start(0)];
     let ports = replays.each_ref().map(|replay| replay.port);
-    let classic = Server::start(&ports, &[]);
-    let native = Server::start(&ports, &["--enable-feature=native-histograms"]);
+    let classic = Prometheus::start(&ports, &[]);
+    let native = Prometheus::start(&ports, &["--enable-feature=native-histograms"]);
     let exact = replays.each_ref().map(Replay::rest);
     let mut both = exact[0].clone();
     both.merge(&exact[1]).expect("one version");

@@ -2,7 +2,7 @@
 //! Pages of other kinds than the replay's, on a real server: what is appended to
 //! another library's page, and OpenMetrics, each with the same workers.
 
-use super::server::{Server, number};
+use super::server::{Prometheus, number};
 use super::{promtool_has_no_complaint, wait_for};
 use metrale_telemetry::export::{MetraleCollector, text};
 use metrale_telemetry::kernel::{LANE_DECODE, SpanKey};
@@ -94,7 +94,7 @@ fn serve(content_type: &'static str, page: String) -> u16 {
 }
 
 /// What a server holds of a page, by series without its instance.
-fn held(server: &Server, port: u16) -> BTreeMap<String, f64> {
+fn held(server: &Prometheus, port: u16) -> BTreeMap<String, f64> {
     let all = format!("{{__name__=~\"metrale_.*|app_.*\", instance=\"127.0.0.1:{port}\"}}");
     let result = server.query(&all);
     let of = |series: &serde_json::Value| {
@@ -125,7 +125,7 @@ fn appended_text_and_openmetrics_are_read_to_the_last_sample() {
         "application/openmetrics-text; version=1.0.0; charset=utf-8",
         open,
     );
-    let server = Server::start(&[text_port, open_port], &[]);
+    let server = Prometheus::start(&[text_port, open_port], &[]);
     server.wait_until_it_is_ready();
     let read = wait_for("both pages", || {
         let read = [text_port, open_port].map(|port| held(&server, port));

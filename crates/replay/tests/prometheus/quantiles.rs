@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Histograms of two processes in PromQL, against what was measured.
 
-use super::{lane, server::Server};
+use super::{lane, server::Prometheus};
 use metrale_telemetry::Snapshot;
 
 const LANES: [&str; 3] = ["admit", "decode", "prefill"];
@@ -16,7 +16,7 @@ fn same(read: f64, exact: f64, what: &str) {
 }
 
 /// Counts and sums by lane are those of the snapshot.
-fn sums(server: &Server, count: &str, sum: &str, exact: &Snapshot) {
+fn sums(server: &Prometheus, count: &str, sum: &str, exact: &Snapshot) {
     let (counts, sums) = (server.values(count, "lane"), server.values(sum, "lane"));
     assert_eq!(counts.len(), LANES.len(), "{count}");
     for (at, name) in LANES.into_iter().enumerate() {
@@ -31,7 +31,7 @@ fn sums(server: &Server, count: &str, sum: &str, exact: &Snapshot) {
 
 /// Quantiles by lane are in the bucket of the exact one, whose upper bound is a
 /// power of `base`.
-fn quantiles(server: &Server, histogram: &str, base: f64, exact: &Snapshot) {
+fn quantiles(server: &Prometheus, histogram: &str, base: f64, exact: &Snapshot) {
     for q in QUANTILES {
         let read = server.values(&format!("histogram_quantile({q}, {histogram})"), "lane");
         for (name, read) in read {
@@ -50,7 +50,7 @@ fn quantiles(server: &Server, histogram: &str, base: f64, exact: &Snapshot) {
     }
 }
 
-pub(crate) fn classic(server: &Server, exact: &Snapshot) {
+pub(crate) fn classic(server: &Prometheus, exact: &Snapshot) {
     let name = "metrale_gpu_lane_seconds";
     sums(
         server,
@@ -77,7 +77,7 @@ pub(crate) fn classic(server: &Server, exact: &Snapshot) {
     );
 }
 
-pub(crate) fn native(server: &Server, exact: &Snapshot) {
+pub(crate) fn native(server: &Prometheus, exact: &Snapshot) {
     let name = "metrale_gpu_lane_seconds";
     let all = format!("sum by (lane) ({name})");
     sums(
@@ -91,7 +91,7 @@ pub(crate) fn native(server: &Server, exact: &Snapshot) {
 }
 
 /// Kernels have their names as labels, and lose nothing.
-pub(crate) fn kernels(server: &Server, exact: &Snapshot) {
+pub(crate) fn kernels(server: &Prometheus, exact: &Snapshot) {
     let samples = server.values(
         "sum by (kernel) (metrale_gpu_kernel_samples_total)",
         "kernel",

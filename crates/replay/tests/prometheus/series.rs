@@ -2,7 +2,7 @@
 //! Raw samples that a server keeps: rates are theirs, and counters fall at a
 //! restart only.
 
-use super::server::{Server, number};
+use super::server::{Prometheus, number};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ fn native_ends(series: &Value) -> [(f64, f64); 2] {
 
 /// The mean time of a span, by `rate`, is the quotient of what the raw samples
 /// grew by: the window is the same for sum and count.
-pub(crate) fn rates_are_of_the_raw_samples(classic: &Server, native: &Server) {
+pub(crate) fn rates_are_of_the_raw_samples(classic: &Prometheus, native: &Prometheus) {
     let name = "metrale_gpu_lane_seconds";
     let decode = "{lane=\"decode\"}";
     let of = |suffix: &str| format!("{name}_{suffix}{decode}{ALL}");
@@ -44,7 +44,7 @@ pub(crate) fn rates_are_of_the_raw_samples(classic: &Server, native: &Server) {
         let own = |all: &[Value]| {
             let series = all
                 .iter()
-                .find(|it| it["metric"]["instance"] == instance.as_str());
+                .find(|series| series["metric"]["instance"] == instance.as_str());
             let (first, last) = ends(series.expect("its samples"));
             assert!(last > first, "nothing came in between the scrapes");
             last - first
@@ -72,7 +72,7 @@ pub(crate) fn rates_are_of_the_raw_samples(classic: &Server, native: &Server) {
 }
 
 /// No series of a counter fell more often than its process was restarted.
-pub(crate) fn no_counter_fell(server: &Server, restarts: &[usize], ports: &[u16]) {
+pub(crate) fn no_counter_fell(server: &Prometheus, restarts: &[usize], ports: &[u16]) {
     let mut seen = 0;
     for (port, restarts) in ports.iter().zip(restarts) {
         let all = format!(
@@ -81,8 +81,8 @@ pub(crate) fn no_counter_fell(server: &Server, restarts: &[usize], ports: &[u16]
         );
         for series in server.query(&all) {
             let samples = series["values"].as_array().expect("samples");
-            let values: Vec<f64> = samples.iter().map(|it| number(&it[1])).collect();
-            let fell = values.windows(2).filter(|it| it[1] < it[0]).count();
+            let values: Vec<f64> = samples.iter().map(|sample| number(&sample[1])).collect();
+            let fell = values.windows(2).filter(|pair| pair[1] < pair[0]).count();
             assert!(fell <= *restarts, "{} fell: {values:?}", series["metric"]);
             seen += 1;
         }
@@ -91,10 +91,15 @@ pub(crate) fn no_counter_fell(server: &Server, restarts: &[usize], ports: &[u16]
 }
 
 /// As PromQL counts them.
-pub(crate) fn resets_are(classic: &Server, native: &Server, expected: &[f64], ports: &[u16]) {
+pub(crate) fn resets_are(
+    classic: &Prometheus,
+    native: &Prometheus,
+    expected: &[f64],
+    ports: &[u16],
+) {
     let by_port: Vec<(String, f64)> = ports
         .iter()
-        .map(|it| instance(*it))
+        .map(|at| instance(*at))
         .zip(expected.to_vec())
         .collect();
     let mut by_port = by_port;
@@ -106,11 +111,14 @@ pub(crate) fn resets_are(classic: &Server, native: &Server, expected: &[f64], po
 }
 
 /// Names and labels of all series that an instance has now.
-pub(crate) fn of_instance(server: &Server, port: u16) -> BTreeSet<String> {
+pub(crate) fn of_instance(server: &Prometheus, port: u16) -> BTreeSet<String> {
     let all = format!(
         "{{__name__=~\"metrale_.*\", instance=\"{}\"}}",
         instance(port)
     );
     let series = server.query(&all);
-    series.iter().map(|it| it["metric"].to_string()).collect()
+    series
+        .iter()
+        .map(|series| series["metric"].to_string())
+        .collect()
 }

@@ -9,20 +9,20 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, Stdio};
 
 /// A running server; it ends with this.
-pub(crate) struct Server {
+pub(crate) struct Prometheus {
     child: Child,
     port: u16,
     _folder: tempfile::TempDir,
 }
 
-impl Drop for Server {
+impl Drop for Prometheus {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-impl Server {
+impl Prometheus {
     /// One that scrapes these ports twice a second.
     pub(crate) fn start(ports: &[u16], flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");

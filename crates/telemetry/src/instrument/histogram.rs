@@ -223,17 +223,6 @@ mod tests {
     use super::{HistogramSnapshot, NanosHistogram};
     use proptest::prelude::*;
 
-    static SHARED: NanosHistogram = NanosHistogram::new();
-
-    #[test]
-    fn lives_in_a_static_and_counts_everything() {
-        for ns in [0, 5_000, 5_000, u64::MAX / 4] {
-            SHARED.observe(ns);
-        }
-        assert_eq!(SHARED.count(), 4);
-        assert_eq!(SHARED.snapshot().sum_ns(), 10_000 + u64::MAX / 4);
-    }
-
     #[test]
     fn an_empty_histogram_has_no_quantile() {
         assert_eq!(NanosHistogram::new().snapshot().quantile(0.5), None);

@@ -10,7 +10,7 @@ mod wider;
 
 pub use buckets::SCHEMA;
 pub use histogram::{Bucket, HistogramSnapshot, NanosHistogram};
-pub(crate) use packed::{ADD_MOST, TOO_LONG_NS};
+pub(crate) use packed::{MAX_ADD, TOO_LONG_NS};
 pub use wider::{CLASSIC_BOUNDS, NativeBuckets, ZERO_THRESHOLD};
 
 use crate::sync::Ordering;

@@ -10,7 +10,7 @@
 //! 2. All of a pass is counted when it ends. Where a pass panicked, the next
 //!    one counts what it left.
 //! 3. A kernel's sum is counted before it is more than the table takes at once
-//!    (`ADD_MOST`, `TOO_LONG_NS`).
+//!    (`MAX_ADD`, `TOO_LONG_NS`).
 //! 4. Where another pass over the same instruments has the batch, launches are
 //!    counted one by one.
 
@@ -18,7 +18,7 @@ use super::KERNEL_TABLE_SLOTS;
 use super::instruments::{KernelInstruments, PLACES};
 use super::span::{Flags, Harvested, SpanKey};
 use super::timeline::NO_ROW;
-use crate::instrument::{ADD_MOST, TOO_LONG_NS};
+use crate::instrument::{MAX_ADD, TOO_LONG_NS};
 use crate::sync::relaxed::{Mutex, try_lock};
 use std::sync::MutexGuard;
 
@@ -26,9 +26,9 @@ use std::sync::MutexGuard;
 const COUNT_SHIFT: u32 = 48;
 /// A launch this long is counted by itself.
 const LONG_NS: u64 = TOO_LONG_NS / 2;
-/// A cell is counted once it has one of these bits: `ADD_MOST` launches, or
+/// A cell is counted once it has one of these bits: `MAX_ADD` launches, or
 /// `LONG_NS`. Before its last launch, of less than that, it had less.
-const FULL: u64 = ADD_MOST << COUNT_SHIFT | LONG_NS;
+const FULL: u64 = MAX_ADD << COUNT_SHIFT | LONG_NS;
 /// A cell that has nothing in it and whose place is not listed.
 const FRESH: u64 = 1 << 63;
 

@@ -16,6 +16,7 @@ mod instruments;
 mod landing;
 #[cfg(feature = "nvtx")]
 mod lane_ranges;
+mod laps;
 mod ledger;
 mod oldest;
 mod ops;
@@ -31,7 +32,6 @@ pub(crate) mod table;
 mod tests;
 mod timeline;
 mod token;
-mod turns;
 
 pub use estimates::{ENOUGH_STEPS, Estimate, KernelEstimate, LaneEstimate, StandardError};
 pub use folded::{Incomplete, RowFigures, StepLosses};

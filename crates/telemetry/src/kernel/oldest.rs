@@ -149,12 +149,12 @@ impl<E: EventOps> SpanRing<E> {
         for (index, slot) in self.slots.iter().enumerate() {
             let word = slot.peek();
             if !word.is_free() {
-                let ticket = self.turns.ticket(index, word.lap());
+                let ticket = self.laps.ticket(index, word.lap());
                 found.note(ticket, word.state() == State::Closed);
             }
         }
         let look = |ticket: Option<u64>| {
-            let (index, lap) = self.turns.of(ticket?);
+            let (index, lap) = self.laps.of(ticket?);
             let (packed, state, stream) = self.slots[index].describe_if(lap)?;
             let is_closed = state == State::Closed;
             let since_ns = self.waiting.since_ns(ticket?, is_closed);

@@ -12,7 +12,7 @@ use super::ops::{EventOps, Place, SpanPoll};
 use super::ring::SpanRing;
 use super::slot::{Closed, Ending, Slot, State, Word};
 use super::span::{Harvested, Landed, SpanKey};
-use super::streams::{Streams, Turn};
+use super::streams::{Ask, Streams};
 use crate::sync::{Ordering, try_lock};
 use std::ops::Range;
 
@@ -125,7 +125,7 @@ impl<E: EventOps> SpanRing<E> {
     /// to a span whose slot is skipped will be asked for.
     fn skip(&self, mut tickets: Range<u64>) -> u64 {
         let stays = |ticket: &u64| {
-            let (index, lap) = self.turns.of(*ticket);
+            let (index, lap) = self.laps.of(*ticket);
             let slot = &self.slots[index];
             let word = slot.word();
             let is_over = word.is_free() && (word.lap() >= lap || slot.skip(word, lap));
@@ -151,7 +151,7 @@ struct Visitor<'a, E: EventOps, F> {
 impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
     /// Visits the slots of `tickets`, at most one of each slot, in that order.
     fn walk(&mut self, tickets: Range<u64>) {
-        let (index, lap) = self.ring.turns.of(tickets.start);
+        let (index, lap) = self.ring.laps.of(tickets.start);
         let many = (tickets.end - tickets.start) as usize;
         let end = self.ring.slots.len().min(index + many);
         self.visit_all(index..end, lap);
@@ -166,8 +166,8 @@ impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
     /// own tickets.
     #[cold]
     fn walk_in_order(&mut self, tickets: Range<u64>) {
-        let turns = self.ring.turns;
-        let (first, lap) = turns.of(tickets.start);
+        let laps = self.ring.laps;
+        let (first, lap) = laps.of(tickets.start);
         let lap_of = |index| if index < first { lap + 1 } else { lap };
         let mut found = std::mem::take(&mut self.pass.tickets);
         found.clear();
@@ -176,12 +176,12 @@ impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
             if word.is_free() {
                 self.visit(index, slot, word, lap_of(index));
             } else {
-                found.push(turns.ticket(index, word.lap()));
+                found.push(laps.ticket(index, word.lap()));
             }
         }
         found.sort_unstable();
         for ticket in found.drain(..) {
-            let (index, _) = turns.of(ticket);
+            let (index, _) = laps.of(ticket);
             let slot = &self.ring.slots[index];
             self.visit(index, slot, slot.word(), lap_of(index));
         }
@@ -217,7 +217,7 @@ impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
         let waits = |slot: &&Slot| {
             slot.word().is_closed_in(lap) && {
                 let of = slot.closed(lap).stream();
-                of == stream || streams.turn(of) == Turn::Wait
+                of == stream || streams.ask(of) == Ask::Wait
             }
         };
         next.iter().take_while(waits).count()
@@ -244,13 +244,13 @@ impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
     /// Notes that a slot's span is not over.
     fn waits(&mut self, index: usize, lap: u64, is_closed: bool) {
         self.leaves
-            .note(self.ring.turns.ticket(index, lap), is_closed);
+            .note(self.ring.laps.ticket(index, lap), is_closed);
         self.stays(index, lap);
     }
 
     /// Notes that a slot's lap is not over.
     fn stays(&mut self, index: usize, lap: u64) {
-        self.left = self.left.min(self.ring.turns.ticket(index, lap));
+        self.left = self.left.min(self.ring.laps.ticket(index, lap));
     }
 
     fn now_ns(&mut self) -> u64 {
@@ -284,15 +284,15 @@ impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
     #[inline(always)]
     fn poll(&mut self, index: usize, span: Closed<'_>) -> Answer {
         let stream = span.stream();
-        let answer = match self.pass.streams.turn(stream) {
-            Turn::Next => self.ring.ops.poll_next(index),
-            Turn::First => {
+        let answer = match self.pass.streams.ask(stream) {
+            Ask::Next => self.ring.ops.poll_next(index),
+            Ask::First => {
                 if !self.bracket.open() {
                     return Answer::None;
                 }
                 self.ask_first(index, stream)
             }
-            Turn::Wait => return Answer::Wait,
+            Ask::Wait => return Answer::Wait,
         };
         match answer {
             SpanPoll::Ready(ns) => self.land(index, span, ns),

@@ -3,7 +3,7 @@
 //! the GPU is done, and leave by a harvest.
 //!
 //! 1. Attempt number `t` (a *ticket*) belongs to one slot and one of its laps
-//!    (see [`turns`](super::turns)). A ticket whose slot is in use is dropped;
+//!    (see [`laps`](super::laps)). A ticket whose slot is in use is dropped;
 //!    the next attempt tries the next slot.
 //! 2. Any number of threads begin, end, cancel and harvest. One pass runs at a
 //!    time; a second one returns at once.
@@ -16,6 +16,7 @@
 //! What may happen to one slot is in the [`slot`](super::slot) module.
 
 use super::instruments::KernelInstruments;
+use super::laps::Laps;
 use super::ledger::Ledger;
 use super::oldest::Waiting;
 use super::ops::{Edge, EventOps};
@@ -23,7 +24,6 @@ use super::pass::Pass;
 use super::slot::{Ending, Slot, State};
 use super::span::{NotBegun, NotEnded, Packed, SpanKey, SpanTag};
 use super::token::{RINGS, SLOT_BITS, SpanToken};
-use super::turns::Turns;
 use crate::clock::{Clock, monotonic_ns};
 use crate::instrument::Counter;
 use crate::sync::{AtomicU64, Mutex, Ordering, relaxed};
@@ -58,7 +58,7 @@ pub struct SpanRing<E: EventOps> {
     pub(super) slots: Box<[Slot]>,
     pub(super) pass: Mutex<Pass>,
     pub(super) options: Options,
-    pub(super) turns: Turns,
+    pub(super) laps: Laps,
     /// This ring's number in tokens.
     id: u64,
     /// Tickets handed out: all that two recorders have to share.
@@ -161,7 +161,7 @@ impl<E: EventOps> SpanRingBuilder<E> {
             pass: Mutex::new(Pass::new(self.slots, reclaims)),
             options: self.options,
             id: RINGS_MADE.fetch_add(1, Ordering::Relaxed) % RINGS + 1,
-            turns: Turns::new(self.slots),
+            laps: Laps::new(self.slots),
             head: CachePadded::new(AtomicU64::new(0)),
             passed: CachePadded::new(Passed {
                 tail: AtomicU64::new(0),
@@ -267,7 +267,7 @@ impl<E: EventOps> SpanRing<E> {
     fn take(&self, packed: Packed, stream: u64) -> Result<SpanToken, NotBegun> {
         // Relaxed: a number that is nobody else's; the slot's word decides.
         let ticket = self.head.fetch_add(1, Ordering::Relaxed);
-        let (index, lap) = self.turns.of(ticket);
+        let (index, lap) = self.laps.of(ticket);
         let slot = &self.slots[index];
         let Some(claimed) = slot.claim(lap) else {
             slot.turn_away(lap);

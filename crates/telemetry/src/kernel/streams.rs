@@ -13,7 +13,7 @@ const FILTER: usize = 64;
 
 /// What to do about a closed span, by its stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum Ask {
     /// No span of the stream was asked about yet.
     First,
     /// The span before it was done.
@@ -71,16 +71,16 @@ impl Streams {
     }
 
     #[inline]
-    pub(super) fn turn(&mut self, stream: u64) -> Turn {
+    pub(super) fn ask(&mut self, stream: u64) -> Ask {
         if self.next == Some(stream) {
-            Turn::Next
+            Ask::Next
         } else {
-            self.other_turn(stream)
+            self.ask_other(stream)
         }
     }
 
     #[inline(never)]
-    fn other_turn(&mut self, stream: u64) -> Turn {
+    fn ask_other(&mut self, stream: u64) -> Ask {
         // Streams take turns, mostly: the one that was met after the last one.
         let after = if self.at + 1 < self.len {
             self.at + 1
@@ -98,10 +98,10 @@ impl Streams {
                 (self.at, self.beyond) = (at, None);
                 let waits = met[at].waits;
                 self.next = (!waits).then_some(stream);
-                if waits { Turn::Wait } else { Turn::Next }
+                if waits { Ask::Wait } else { Ask::Next }
             }
-            None if self.filtered && self.is_filtered(stream) => Turn::Wait,
-            None => Turn::First,
+            None if self.filtered && self.is_filtered(stream) => Ask::Wait,
+            None => Ask::First,
         }
     }
 
@@ -155,7 +155,7 @@ impl Streams {
 
 #[cfg(all(test, not(metrale_loom)))]
 mod tests {
-    use super::{Streams, Turn};
+    use super::{Ask, Streams};
 
     #[test]
     fn beyond_64_waiting_streams_each_is_asked_once_and_none_waits_for_ever() {
@@ -165,7 +165,7 @@ mod tests {
             streams.clear();
             for round in 0..2 {
                 for (stream, asked) in asked.iter_mut().enumerate() {
-                    if streams.turn(stream as u64) == Turn::First {
+                    if streams.ask(stream as u64) == Ask::First {
                         assert_eq!(round, 0, "stream {stream} said to wait");
                         *asked += 1;
                         streams.meet(stream as u64);
@@ -182,9 +182,9 @@ mod tests {
     fn a_stream_that_does_not_wait_makes_room() {
         let mut streams = Streams::new();
         for stream in 0..200 {
-            assert!(streams.turn(stream) == Turn::First);
+            assert!(streams.ask(stream) == Ask::First);
             streams.meet(stream);
-            assert!(streams.turn(stream) == Turn::Next);
+            assert!(streams.ask(stream) == Ask::Next);
         }
     }
 }

@@ -3,10 +3,6 @@
 //! what it makes of every answer.
 
 mod batch;
-mod capacity;
-mod gaps;
-mod lifecycle;
+mod beyond;
 mod oldest;
 mod scripted;
-mod streams;
-mod tokens;

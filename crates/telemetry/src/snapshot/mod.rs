@@ -329,7 +329,10 @@ impl Snapshot {
             let ledgers = self.recorders.iter().map(of);
             ledgers.fold(Ledger::default(), Ledger::plus)
         };
-        (sum(|it| it.lane_ledger), sum(|it| it.kernel_ledger))
+        (
+            sum(|recorder| recorder.lane_ledger),
+            sum(|recorder| recorder.kernel_ledger),
+        )
     }
 }
 

@@ -15,6 +15,7 @@ fn ns() -> impl Strategy<Value = u64> {
 fn key() -> impl Strategy<Value = SpanKey> {
     prop_oneof![
         (0..5usize).prop_map(SpanKey::Lane),
+        Just(SpanKey::Lane(usize::MAX)),
         (0..20u64).prop_map(|func| SpanKey::Kernel(func << 8)),
     ]
 }

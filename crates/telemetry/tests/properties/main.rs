@@ -9,7 +9,6 @@ mod export;
 mod instruments;
 mod losses;
 mod merge;
-mod order;
 mod plain;
 mod ring;
 #[path = "../served/mod.rs"]

@@ -3,7 +3,7 @@
 //! landings, losses and ledger after every single call.
 
 use crate::plain::Plain;
-use crate::source::{Event, REFUSED, Source, clock, clock_reads, set_clock};
+use crate::source::{Event, REFUSED, Scripted, clock, clock_reads, set_clock};
 use metrale_telemetry::kernel::{
     Harvested, Place, SpanKey, SpanPoll, SpanRing, SpanTag, SpanToken, StepId,
 };
@@ -98,7 +98,7 @@ fn call() -> impl Strategy<Value = Call> {
 
 /// The ring and the model side by side.
 struct Pair {
-    ring: SpanRing<Source>,
+    ring: SpanRing<Scripted>,
     plain: Plain,
     issued: Vec<(SpanToken, u64)>,
     foreign: SpanToken,
@@ -107,9 +107,9 @@ struct Pair {
 
 impl Pair {
     fn new(slots: usize, reclaim_after_ns: Option<u64>, gaps: bool) -> Self {
-        let other = SpanRing::new(Source::new(1), 1);
+        let other = SpanRing::new(Scripted::new(1), 1);
         let foreign = other.begin_tagged(SpanKey::Lane(0), SpanTag::default(), 1);
-        let builder = SpanRing::builder(Source::new(slots), slots).clock(clock);
+        let builder = SpanRing::builder(Scripted::new(slots), slots).clock(clock);
         let builder = if gaps { builder.gaps() } else { builder };
         let ring = match reclaim_after_ns {
             Some(after_ns) => builder.reclaim_after(Duration::from_nanos(after_ns)),
@@ -204,6 +204,7 @@ impl Pair {
                 source.polls(polls);
                 let log = |span: Harvested| source.log(Event::from(span));
                 prop_assert_eq!(self.ring.harvest_with(log), self.plain.harvest(polls));
+                prop_assert_eq!(self.ring.is_idle(), self.plain.ledger().in_flight == 0);
             }
         }
         let (events, reads) = self.plain.take();

@@ -55,9 +55,9 @@ impl From<Harvested> for Event {
 }
 
 #[derive(Debug, Default)]
-struct Script {
+struct Answers {
     events: Vec<Event>,
-    answers: Vec<SpanPoll>,
+    polls_of: Vec<SpanPoll>,
     places: Vec<Place>,
     fails: bool,
     polls: bool,
@@ -65,41 +65,41 @@ struct Script {
 
 /// The source.
 #[derive(Debug, Default)]
-pub(crate) struct Source(Mutex<Script>);
+pub(crate) struct Scripted(Mutex<Answers>);
 
-impl Source {
+impl Scripted {
     pub(crate) fn new(slots: usize) -> Self {
-        Self(Mutex::new(Script {
-            answers: vec![SpanPoll::Pending; slots],
+        Self(Mutex::new(Answers {
+            polls_of: vec![SpanPoll::Pending; slots],
             places: vec![Place::Unknown; slots],
-            ..Script::default()
+            ..Answers::default()
         }))
     }
-    fn script<T>(&self, with: impl FnOnce(&mut Script) -> T) -> T {
-        with(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with<T>(&self, change: impl FnOnce(&mut Answers) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
     /// Whether the records from here on fail.
     pub(crate) fn fails(&self, fails: bool) {
-        self.script(|script| script.fails = fails);
+        self.with(|answers| answers.fails = fails);
     }
     /// Whether the passes from here on may poll.
     pub(crate) fn polls(&self, polls: bool) {
-        self.script(|script| script.polls = polls);
+        self.with(|answers| answers.polls = polls);
     }
     /// What a poll of `slot` answers from here on.
     pub(crate) fn answers(&self, slot: usize, answer: SpanPoll) {
-        self.script(|script| script.answers[slot] = answer);
+        self.with(|answers| answers.polls_of[slot] = answer);
     }
     /// Where the start of `slot` is from here on.
     pub(crate) fn places(&self, slot: usize, place: Place) {
-        self.script(|script| script.places[slot] = place);
+        self.with(|answers| answers.places[slot] = place);
     }
     /// What happened since the last time this was asked.
     pub(crate) fn events(&self) -> Vec<Event> {
-        self.script(|script| std::mem::take(&mut script.events))
+        self.with(|answers| std::mem::take(&mut answers.events))
     }
     pub(crate) fn log(&self, event: Event) {
-        self.script(|script| script.events.push(event));
+        self.with(|answers| answers.events.push(event));
     }
 }
 
@@ -113,20 +113,20 @@ pub(crate) fn gap_ns(prev: usize, slot: usize) -> i64 {
     }
 }
 
-impl EventOps for Source {
+impl EventOps for Scripted {
     fn record(&self, slot: usize, edge: Edge, stream: u64) -> bool {
         self.log(Event::Record(slot, edge, stream));
-        self.script(|script| !script.fails)
+        self.with(|answers| !answers.fails)
     }
     fn poll(&self, slot: usize) -> SpanPoll {
-        self.script(|script| script.answers[slot])
+        self.with(|answers| answers.polls_of[slot])
     }
     fn admits(&self, stream: u64) -> bool {
         stream != REFUSED
     }
     fn pass_begin(&self) -> bool {
         self.log(Event::PassBegin);
-        self.script(|script| script.polls)
+        self.with(|answers| answers.polls)
     }
     fn pass_end(&self) {
         self.log(Event::PassEnd);
@@ -145,7 +145,7 @@ impl EventOps for Source {
     }
     fn place(&self, track: u32, slot: usize) -> Place {
         self.log(Event::Place(track, slot));
-        self.script(|script| script.places[slot])
+        self.with(|answers| answers.places[slot])
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::served::Served;
 use crate::{LANE, attach, served, source};
-use metrale_telemetry::kernel::{LANE_DECODE, SpanPoll, StandardError};
+use metrale_telemetry::kernel::{LANE_DECODE, SpanPoll};
 use metrale_telemetry::snapshot::{MergeError, SNAPSHOT_VERSION};
 use metrale_telemetry::{Snapshot, TelemetryConfig};
 
@@ -17,6 +17,7 @@ fn two_processes_merge_to_what_one_would_have_seen() {
     let second = other.snapshot();
     merged.merge(&second).unwrap();
     assert_eq!((merged.sources, merged.steps), (2, 1_200));
+    assert!(!merged.saturated);
     assert_eq!(merged.labels.len(), 0, "they are of two GPUs");
     assert_eq!(merged.config, second.config);
     assert_eq!(merged.recorders.len(), 2);
@@ -51,29 +52,6 @@ fn two_processes_merge_to_what_one_would_have_seen() {
     let gemm = merged.kernels[0].lanes[0].estimate;
     assert!((gemm.share - 0.3).abs() < 1e-12);
     assert_eq!(gemm.steps, 300);
-}
-
-#[test]
-fn errors_of_separate_processes_add_by_their_squares() {
-    let telemetry = served(400, 4);
-    let mut left = telemetry.snapshot();
-    let mut right = left.clone();
-    let set = |taken: &mut Snapshot, total_ns: f64| {
-        let mut error = StandardError::default();
-        (error.total_ns, error.share) = (total_ns, total_ns / 4e6);
-        taken.kernels[0].lanes[0].estimate.error = Some(error);
-    };
-    set(&mut left, 30_000.0);
-    set(&mut right, 40_000.0);
-    left.merge(&right).unwrap();
-    let estimate = left.kernels[0].lanes[0].estimate;
-    let error = estimate.error.unwrap();
-    assert_eq!((error.total_ns, error.share), (50_000.0, 50_000.0 / 8e6));
-
-    // Of one that claims none nothing is known together either.
-    right.kernels[0].lanes[0].estimate.error = None;
-    left.merge(&right).unwrap();
-    assert_eq!(left.kernels[0].lanes[0].estimate.error, None);
 }
 
 #[test]
@@ -120,22 +98,4 @@ fn a_process_that_took_no_samples_dilutes_no_share_and_leaves_no_error() {
     let lane = merged.lanes[LANE_DECODE].estimate;
     assert_eq!((lane.total_ns, lane.unsampled_ns), (10_000_000, 9_000_000));
     assert_eq!(lane.covered, None, "nobody knows of the nine");
-}
-
-#[test]
-fn sums_that_are_too_large_stand_at_the_most_and_say_so() {
-    let mut taken = served(40, 1).snapshot();
-    assert!(!taken.saturated);
-    let mut other = taken.clone();
-    other.kernels[0].total_ns = u64::MAX - 1;
-    other.losses.late_spans = u64::MAX;
-    taken.merge(&other).unwrap();
-    assert!(taken.saturated);
-    assert_eq!(
-        (taken.kernels[0].total_ns, taken.losses.late_spans),
-        (u64::MAX, u64::MAX)
-    );
-    let third = served(40, 1).snapshot();
-    taken.merge(&third).unwrap();
-    assert!(taken.saturated && taken.kernels[0].total_ns == u64::MAX);
 }

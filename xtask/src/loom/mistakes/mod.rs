@@ -18,6 +18,10 @@ pub(super) struct Mistake {
 /// by its tokens, so any layout will do), and what stands there instead.
 type Edit = (&'static str, &'static str, &'static str, &'static str);
 
+const fn mistake(name: &'static str, model: &'static str, edits: &'static [Edit]) -> Mistake {
+    Mistake { name, model, edits }
+}
+
 /// The source that an edit names.
 pub(super) fn path(file: &str) -> String {
     format!("crates/telemetry/src/{file}")

@@ -40,17 +40,8 @@ fn measure(bench: &Bench) -> Result<(), Failure> {
     ));
     let columns: Vec<(&str, &str)> = [("call", "")].into_iter().chain(COLUMNS).collect();
     let mut table = Table::new("calls", "Driver calls.", &columns);
-    let mut row = |name: &str, cost: Result<Option<Cost>, Failure>| {
-        let none = |why: String| [Cell::None(why), Cell::None(String::new()), Cell::count(0)];
-        let cells = match cost {
-            Ok(Some(cost)) => cost.cells(),
-            Ok(None) => none("the driver has none".to_owned()),
-            Err(failure) => none(failure.to_string()),
-        };
-        table.row([name.into()].into_iter().chain(cells));
-        bench.tell.table(&table);
-    };
     let rig = Rig::new(bench)?;
+    let mut row = |name: &str, cost| rig.row(&mut table, name, cost);
     row("event record", rig.record().map(Some));
     row(
         "capture query, idle stream",
@@ -81,20 +72,7 @@ fn recorder(bench: &Bench, rig: &Rig<'_>, columns: &[(&str, &str)]) -> Result<()
     );
     let every = rig.recorder(EVERY)?;
     let sampled = rig.recorder(DEFAULT)?;
-    let mut row = |name: &str, cost: Result<Cost, Failure>| {
-        let cells = cost.map_or_else(
-            |failure| {
-                [
-                    Cell::None(failure.to_string()),
-                    Cell::None(String::new()),
-                    Cell::count(0),
-                ]
-            },
-            |cost| cost.cells(),
-        );
-        table.row([name.into()].into_iter().chain(cells));
-        bench.tell.table(&table);
-    };
+    let mut row = |name: &str, cost: Result<_, _>| rig.row(&mut table, name, cost.map(Some));
     row("lane, begin and end", rig.lane(&every));
     row("launch on an armed step, begin and end", rig.span(&every));
     row("launch on a step that is not armed", rig.unarmed(&sampled));
@@ -126,6 +104,18 @@ impl<'b> Rig<'b> {
             stream: bench.gpu.stream()?,
             events: bench.gpu.events(CALLS + 1)?,
         })
+    }
+
+    /// Tells a row more; where it cannot be measured, why.
+    fn row(&self, table: &mut Table, name: &str, cost: Result<Option<Cost>, Failure>) {
+        let none = |why: String| [Cell::None(why), Cell::None(String::new()), Cell::count(0)];
+        let cells = match cost {
+            Ok(Some(cost)) => cost.cells(),
+            Ok(None) => none("the driver has none".to_owned()),
+            Err(failure) => none(failure.to_string()),
+        };
+        table.row([name.into()].into_iter().chain(cells));
+        self.bench.tell.table(table);
     }
 
     fn recorder(&self, watch: rig::Watch) -> Result<Recorder, Failure> {

@@ -1,68 +1,39 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An event source that does as it is told and writes down what it is asked.
+//! An event source that answers as it is told and writes down what it is asked.
 
-use crate::kernel::{Edge, EventOps, KernelInstruments, SpanKey, SpanPoll, SpanRing};
-use std::collections::{HashMap, HashSet};
+use crate::kernel::{Edge, EventOps, KernelInstruments, SpanKey, SpanPoll, SpanRing, SpanToken};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 /// What the source was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
-    Record(usize, Edge, u64),
+    Record(usize),
     First(usize),
     Next(usize),
     Gap(usize, usize),
-    PassBegin,
-    PassEnd,
 }
 
 #[derive(Default)]
-struct Script {
+struct Answers {
     calls: Vec<Call>,
-    answers: HashMap<usize, SpanPoll>,
-    refuses: HashSet<u64>,
-    fails: HashSet<Edge2>,
+    polls: HashMap<usize, SpanPoll>,
     no_polls: bool,
-    gap_ns: i64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Edge2 {
-    Start,
-    End,
-}
-
-fn hashable(edge: Edge) -> Edge2 {
-    match edge {
-        Edge::Start => Edge2::Start,
-        Edge::End => Edge2::End,
-    }
-}
+/// The gap that it reads between any two.
+pub(super) const GAP_NS: i64 = 700;
 
 /// Every slot is pending until told otherwise.
 #[derive(Clone, Default)]
-pub(super) struct Scripted(Arc<Mutex<Script>>);
+pub(super) struct Scripted(Arc<Mutex<Answers>>);
 
 impl Scripted {
     pub(super) fn answer(&self, slot: usize, answer: SpanPoll) {
-        self.0.lock().unwrap().answers.insert(slot, answer);
-    }
-    pub(super) fn refuse(&self, stream: u64) {
-        self.0.lock().unwrap().refuses.insert(stream);
-    }
-    pub(super) fn fail(&self, edge: Edge, fails: bool) {
-        let mut script = self.0.lock().unwrap();
-        if fails {
-            script.fails.insert(hashable(edge));
-        } else {
-            script.fails.remove(&hashable(edge));
-        }
+        self.0.lock().unwrap().polls.insert(slot, answer);
     }
     pub(super) fn allow_polls(&self, allow: bool) {
         self.0.lock().unwrap().no_polls = !allow;
-    }
-    pub(super) fn gap(&self, gap_ns: i64) {
-        self.0.lock().unwrap().gap_ns = gap_ns;
     }
     /// The calls since the last time this was asked.
     pub(super) fn calls(&self) -> Vec<Call> {
@@ -74,23 +45,16 @@ impl Scripted {
 }
 
 impl EventOps for Scripted {
-    fn record(&self, slot: usize, edge: Edge, stream: u64) -> bool {
-        self.log(Call::Record(slot, edge, stream));
-        !self.0.lock().unwrap().fails.contains(&hashable(edge))
+    fn record(&self, slot: usize, _: Edge, _: u64) -> bool {
+        self.log(Call::Record(slot));
+        true
     }
     fn poll(&self, slot: usize) -> SpanPoll {
-        let answers = &self.0.lock().unwrap().answers;
+        let answers = &self.0.lock().unwrap().polls;
         answers.get(&slot).copied().unwrap_or(SpanPoll::Pending)
     }
-    fn admits(&self, stream: u64) -> bool {
-        !self.0.lock().unwrap().refuses.contains(&stream)
-    }
     fn pass_begin(&self) -> bool {
-        self.log(Call::PassBegin);
         !self.0.lock().unwrap().no_polls
-    }
-    fn pass_end(&self) {
-        self.log(Call::PassEnd);
     }
     fn poll_first(&self, slot: usize) -> SpanPoll {
         self.log(Call::First(slot));
@@ -102,7 +66,7 @@ impl EventOps for Scripted {
     }
     fn gap(&self, prev: usize, slot: usize) -> Option<i64> {
         self.log(Call::Gap(prev, slot));
-        Some(self.0.lock().unwrap().gap_ns)
+        Some(GAP_NS)
     }
 }
 
@@ -127,7 +91,7 @@ impl Bench {
         }
     }
 
-    pub(super) fn begin(&self, key: SpanKey, stream: u64) -> Option<crate::kernel::SpanToken> {
+    pub(super) fn begin(&self, key: SpanKey, stream: u64) -> Option<SpanToken> {
         self.ring.begin(key, stream, &self.instruments)
     }
 
@@ -140,10 +104,5 @@ impl Bench {
 
     pub(super) fn harvest(&self) -> usize {
         self.ring.harvest(&self.instruments)
-    }
-
-    pub(super) fn assert_closes(&self) {
-        let ledger = self.ring.ledger();
-        assert!(ledger.closes(), "{ledger:?}");
     }
 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whose turn a ticket is: tickets go round the slots, and each round is a lap.
+//! Which slot a ticket is of: tickets go round the slots, and each round is a lap.
 
-/// The slots of a ring in turn. Ticket `t` is the turn of slot `t mod slots`,
+/// The laps of a ring. Ticket `t` is of slot `t mod slots`,
 /// in lap `t / slots + 1`.
 #[derive(Clone, Copy)]
-pub(super) struct Turns {
+pub(super) struct Laps {
     slots: u64,
     /// (2^64 - 1) / slots: what is divided by the slots is multiplied by this,
     /// as a division takes longer than all the rest of a begin.
     reciprocal: u64,
 }
 
-impl Turns {
+impl Laps {
     /// For a ring of `slots` slots, at least one.
     pub(super) fn new(slots: usize) -> Self {
         let slots = slots as u64;
@@ -45,20 +45,20 @@ impl Turns {
 
 #[cfg(all(test, not(metrale_loom)))]
 mod tests {
-    use super::Turns;
+    use super::Laps;
 
     #[test]
     fn a_ticket_has_the_slot_and_lap_of_a_division() {
         let sizes = (1..100).chain([4095, 4096, 4097, (1 << 24) - 1, 1 << 24]);
         for slots in sizes {
-            let (turns, size) = (Turns::new(slots), slots as u64);
+            let (laps, size) = (Laps::new(slots), slots as u64);
             let last = (1 << 60) / size * size;
             for base in [0, 7 * size, (1 << 40) / size * size, last - size, last] {
                 for ticket in [base.saturating_sub(1), base, base.saturating_add(1)] {
-                    let (index, lap) = turns.of(ticket);
+                    let (index, lap) = laps.of(ticket);
                     let divided = ((ticket % size) as usize, ticket / size);
                     assert_eq!((index, lap - 1), divided, "{ticket} of {slots}");
-                    assert_eq!(turns.ticket(index, lap), ticket);
+                    assert_eq!(laps.ticket(index, lap), ticket);
                 }
             }
         }

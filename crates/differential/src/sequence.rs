@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The language of sequences: what an application does, turn by turn, and what
-//! it tells its recorder.
+//! Sequences: what an application does, and what it tells its recorder.
 //!
-//! A turn is an action and a few numbers. A number chooses among what there is
-//! when its turn comes, so every list of turns means something, also after others
+//! An operation is an action and a few numbers. A number chooses among what there
+//! is when it comes, so every list of operations means something, also after others
 //! were taken out of it. What the recorder did never changes the choice.
 
 pub use crate::machine::Action;
@@ -66,12 +65,12 @@ pub struct Setup {
     pub early: bool,
 }
 
-/// One thread's turn.
+/// One thread's operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Turn {
-    /// Whose turn, modulo the number of threads.
+pub struct Operation {
+    /// Whose operation, modulo the number of threads.
     pub thread: u8,
-    /// The application's first driver call of the turn returns this status and
+    /// The application's first driver call of the operation returns this status and
     /// does nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<u32>,
@@ -91,8 +90,8 @@ pub struct Turn {
 /// The numbers that choices are drawn from.
 pub(crate) const NUMBERS: Range<u8> = 0..24;
 
-impl Turn {
-    /// A turn of the first thread in which nothing fails.
+impl Operation {
+    /// An operation of the first thread in which nothing fails.
     #[must_use]
     pub fn new(action: Action, n: [u8; 4], ns: u32) -> Self {
         Self {
@@ -159,26 +158,26 @@ pub const TROUBLED: &[&str] = &[
 
 /// A sequence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Script {
+pub struct Sequence {
     /// What holds throughout.
     pub setup: Setup,
     /// What happens.
-    pub turns: Vec<Turn>,
+    pub operations: Vec<Operation>,
 }
 
-impl Script {
-    /// The script as data, a turn on each line.
+impl Sequence {
+    /// The sequence as data, an operation on each line.
     #[must_use]
     pub fn to_data(&self) -> String {
-        let turns: Vec<String> = self.turns.iter().map(data).collect();
+        let operations: Vec<String> = self.operations.iter().map(data).collect();
         format!(
-            "{{\"setup\": {},\n \"turns\": [\n  {}\n ]}}\n",
+            "{{\"setup\": {},\n \"operations\": [\n  {}\n ]}}\n",
             data(&self.setup),
-            turns.join(",\n  ")
+            operations.join(",\n  ")
         )
     }
 
-    /// A script from [`to_data`](Self::to_data).
+    /// A sequence from [`to_data`](Self::to_data).
     ///
     /// # Errors
     /// Where the text is none, and where.
