@@ -14,8 +14,7 @@ mod http;
 mod wrong;
 
 use devtools::{Browser, browser, wait_for};
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 /// The demo, serving; it ends with this.
 pub(crate) struct Demo {
@@ -34,20 +33,11 @@ impl Demo {
     /// Starts one on a port; 0: a free one.
     fn start(port: u16) -> Self {
         common::needs_simulator();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_metrale-replay"))
-            .args(["--driver", "sim", "--for", "600", "--serve"])
-            .arg(format!("127.0.0.1:{port}"))
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("started");
-        let out = BufReader::new(child.stdout.take().expect("piped"));
-        let serving = out.lines().map_while(Result::ok).find_map(|line| {
-            let at = line.strip_prefix("serving   http://127.0.0.1:")?;
-            at.split('/').next()?.parse().ok()
-        });
-        let mut demo = Self { child, port: 0 };
-        demo.port = serving.expect("it says where it serves");
-        demo
+        let mut command = Command::new(env!("CARGO_BIN_EXE_metrale-replay"));
+        command.args(["--driver", "sim", "--for", "600", "--serve"]);
+        command.arg(format!("127.0.0.1:{port}"));
+        let (child, port, _) = common::program::serving(command);
+        Self { child, port }
     }
 
     fn address(&self) -> String {
