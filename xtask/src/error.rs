@@ -32,6 +32,9 @@ pub(crate) enum Error {
     /// The feature `nvtx` cannot be built, and must be.
     #[error("no libclang, which feature nvtx needs; on Debian: apt-get install libclang-dev")]
     NoLibclang,
+    /// The Python package cannot be tested, and must be.
+    #[error("no python3 with venv; on Debian: apt-get install python3-venv")]
+    NoPython,
     /// The recorded traces are asked for and are not there.
     #[error(
         "no recorded traces at {0}; put the folder there, point METRALE_TRACES at it, or set \
@@ -68,6 +71,9 @@ pub(crate) enum Error {
     /// The public API cannot be read from rustdoc's output.
     #[error("rustdoc's JSON: {0}")]
     Rustdoc(#[from] public_api::Error),
+    /// The C header cannot be made.
+    #[error("cbindgen: {0}")]
+    Cbindgen(String),
     /// Some models failed; their output is above.
     #[error("{0} model(s) failed: {1}")]
     Models(usize, String),

@@ -15,7 +15,7 @@ mod spread;
 
 use metrale_gpu_runtime::timing::{FuncRef, KernelRef, Recorder, StreamRef};
 use metrale_telemetry::Level;
-use metrale_telemetry::kernel::LANE_DECODE;
+use metrale_telemetry::kernel::{LANE_DECODE, StepShape};
 use rig::{allocations, cost, recorder};
 use std::sync::Arc;
 
@@ -32,6 +32,7 @@ fn the_hot_path_allocates_nothing() {
     let serve = |steps: u64| {
         for _ in 0..steps {
             let step = recorder.step();
+            step.shape(StepShape::new().decode_tokens(8).requests(8));
             let lane = step.lane(LANE_DECODE, stream);
             drop(lane.launch_guard(attention));
             drop(lane.launch_guard(FuncRef::from_raw(0x6000)));
@@ -63,6 +64,8 @@ fn the_hot_path_allocates_nothing() {
     }
     let ledger = recorder.kernel_ledger();
     assert!(ledger.closes() && ledger.landed > 6_000, "{ledger:?}");
+    let records = recorder.telemetry().recent_steps();
+    assert!(records.steps.iter().any(|step| step.shape.is_some()) && records.overwritten > 0);
     assert_eq!((ledger.cancelled, ledger.refused), (2_001, 2_001));
 }
 
@@ -72,6 +75,8 @@ fn serve_one(recorder: &Arc<Recorder>) {
     let stream = unsafe { StreamRef::from_raw(0x80) };
     let attention = FuncRef::from_raw(0x6000);
     let (step, owned) = (recorder.step(), recorder.step_owned());
+    step.shape(StepShape::new().prompt_tokens(512));
+    owned.shape(StepShape::new().prompt_tokens(512));
     let lane = step.lane(LANE_DECODE, stream);
     drop(lane.launch_guard(attention));
     let lane = owned.lane(LANE_DECODE, stream);

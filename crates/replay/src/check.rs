@@ -95,7 +95,7 @@ pub(crate) fn lanes(plan: &Plan, rows: &[LaneRow]) -> Differences {
     }
     for ((device, lane), expected) in expected {
         let mut rows = rows.iter();
-        let row = rows.find(|row| row.device == device && row.lane == lane.name());
+        let row = rows.find(|row| row.device == device && row.lane == plan.lane_name(lane));
         let (read_ns, missed) = row.map_or((0, 0), |row| (row.total_ns, row.missed));
         differences.row(expected, read_ns, missed);
     }

@@ -58,11 +58,12 @@ fn main() -> ExitCode {
         every,
         json,
         step_patterns,
+        lanes,
         serve_for,
         stuck_after,
         ..
     } = options;
-    let plan = plan::build(&trace, &Patterns::new(step_patterns), timing);
+    let plan = plan::build(&trace, &Patterns::new(step_patterns, lanes), timing);
     drop(trace);
     let settings = Settings {
         every,

@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use metrale_telemetry::Telemetry;
+
 use crate::steps::pattern_and_lane;
 
 mod flags {
@@ -37,9 +39,12 @@ mod flags {
             /// Write the result here as JSON.
             optional --json file: PathBuf
             /// A host annotation that is a step: the begin of its name, or all
-            /// of it with `*` for any text; `=prefill`, `=decode` or `=admit`
-            /// after it says its lane. May be given more than once.
+            /// of it with `*` for any text; `=prefill`, `=decode`, `=admit` or
+            /// a `--lane` after it says its lane. May be given more than once.
             repeated --step-pattern pattern: String
+            /// A lane besides admit, prefill and decode. May be given more than
+            /// once.
+            repeated --lane name: String
             /// Then repeat it at its recorded pace, and serve a live page,
             /// /metrics, /snapshot.json and /healthz here: a loopback address
             /// with a port, 0 for a free one.
@@ -179,6 +184,8 @@ pub struct Options {
     pub json: Option<PathBuf>,
     /// More names of steps.
     pub step_patterns: Vec<String>,
+    /// More lanes.
+    pub lanes: Vec<String>,
     /// Where to serve what is measured, a loopback address.
     pub serve: Option<SocketAddr>,
     /// How long; none: until stopped.
@@ -218,12 +225,19 @@ pub fn parse(arguments: Vec<OsString>) -> Result<Options, NoOptions> {
         }
     })?;
     let wrong = |text: &str| Err(NoOptions::Wrong(text.to_owned()));
-    if flags
-        .step_pattern
-        .iter()
-        .any(|text| pattern_and_lane(text).0.trim_matches('*').is_empty())
-    {
+    if flags.step_pattern.iter().any(|text| {
+        pattern_and_lane(text, &flags.lane)
+            .0
+            .trim_matches('*')
+            .is_empty()
+    }) {
         return wrong("--step-pattern is empty: give part of an annotation's name");
+    }
+    if !flags.lane.is_empty() {
+        let lanes: Vec<&str> = flags.lane.iter().map(String::as_str).collect();
+        if let Err(error) = Telemetry::new().name_lanes(&lanes) {
+            return wrong(&one_line(&format!("--lane: {error}")));
+        }
     }
     if flags.serve_for.is_some() && flags.serve.is_none() {
         return wrong("--for says how long to serve: give --serve ADDRESS too");
@@ -238,6 +252,7 @@ pub fn parse(arguments: Vec<OsString>) -> Result<Options, NoOptions> {
         driver: flags.driver.unwrap_or(Driver::Auto),
         json: flags.json,
         step_patterns: flags.step_pattern,
+        lanes: flags.lane,
         serve: flags.serve.map(|address| address.0),
         serve_for: flags.serve_for.map(Seconds::duration),
         stuck_after: flags.stuck_after.map_or(STUCK_AFTER, Seconds::duration),
@@ -264,7 +279,7 @@ mod tests {
     fn all_flags() {
         let options = words(
             "--trace t.json.gz --every 1 --stamps honest --driver sim --json o.json \
-             --step-pattern a --step-pattern b* --serve [::1]:0 --for 7 \
+             --step-pattern a --step-pattern b*=draft --lane draft --serve [::1]:0 --for 7 \
              --stuck-after 9",
         );
         let expected = Options {
@@ -273,7 +288,8 @@ mod tests {
             stamps: Some(Stamps::Honest),
             driver: Driver::Sim,
             json: Some("o.json".into()),
-            step_patterns: vec!["a".into(), "b*".into()],
+            step_patterns: vec!["a".into(), "b*=draft".into()],
+            lanes: vec!["draft".into()],
             serve: Some(SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 0))),
             serve_for: Some(Duration::from_secs(7)),
             stuck_after: Duration::from_secs(9),
@@ -303,6 +319,11 @@ mod tests {
             "--every 1 --every 2",
             "--step-pattern *",
             "--step-pattern *=decode",
+            "--step-pattern *=draft --lane draft",
+            "--lane decode",
+            "--lane a --lane a",
+            "--lane 0 --lane 1 --lane 2 --lane 3 --lane 4 --lane 5 --lane 6 --lane 7 \
+             --lane 8 --lane 9 --lane 10 --lane 11 --lane 12 --lane 13",
             "--plan",
             "--serve 9464",
             "--serve localhost:9464",

@@ -8,7 +8,7 @@ use std::time::Instant;
 use cudarc::driver::{DriverError, result};
 use metrale_gpu_runtime::timing::InstallError;
 use metrale_telemetry::kernel::Ledger;
-use metrale_telemetry::{ConfigError, Telemetry, TelemetryConfig};
+use metrale_telemetry::{ConfigError, LaneNamesError, Telemetry, TelemetryConfig};
 
 use crate::device::{self, Device};
 use crate::driver::Running;
@@ -18,7 +18,6 @@ use crate::plan::Plan;
 use crate::report::Report;
 use crate::serve::{self, Asked};
 use crate::simulator::Simulator;
-use crate::steps::Lane;
 
 /// Devices of one machine, with room to spare.
 const MAX_DEVICES: usize = 64;
@@ -37,6 +36,9 @@ pub enum PlayError {
     /// The sampling cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// Its lanes cannot be named so.
+    #[error(transparent)]
+    Lanes(#[from] LaneNamesError),
     /// The plan is for more devices than a machine has.
     #[error("the trace names {0} devices; at most {MAX_DEVICES} are replayed")]
     Devices(usize),
@@ -149,6 +151,7 @@ impl<'p> Player<'p> {
             every: u64::from(settings.every),
             ..TelemetryConfig::DEFAULT
         };
+        let lanes: Vec<&str> = plan.lanes.iter().map(String::as_str).collect();
         result::init()?;
         // On a machine with fewer devices than the plan some share one.
         let there = u32::try_from(result::device::get_count()?)
@@ -159,6 +162,7 @@ impl<'p> Player<'p> {
         for number in 0..devices {
             let own = Telemetry::new().leak();
             own.configure(config)?;
+            own.name_lanes(&lanes)?;
             installed.push(device::install((number % there) as usize, own)?);
             telemetry.push(own);
         }
@@ -212,14 +216,5 @@ impl<'p> Player<'p> {
             .iter()
             .map(both)
             .fold(Ledger::default(), Ledger::plus)
-    }
-}
-
-/// The lane's index among the recorder's.
-pub(crate) fn number(lane: Lane) -> usize {
-    match lane {
-        Lane::Admit => metrale_telemetry::kernel::LANE_ADMIT,
-        Lane::Prefill => metrale_telemetry::kernel::LANE_PREFILL,
-        Lane::Decode => metrale_telemetry::kernel::LANE_DECODE,
     }
 }

@@ -18,7 +18,7 @@ use metrale_telemetry::kernel::SpanToken;
 
 use crate::pace::Pace;
 use crate::plan::{LaneSpan, Launched, Op, Plan, What};
-use crate::play::{PlayError, Player, number};
+use crate::play::{PlayError, Player};
 use crate::progress::Progress;
 use crate::simulator::Simulator;
 
@@ -175,6 +175,12 @@ impl<'p> Server<'p> {
         } else {
             OpenStep::Number(first.recorder.telemetry().step_begin())
         };
+        let planned = self
+            .of
+            .and_then(|of| self.player.plan.steps.get(of as usize));
+        if let Some(shape) = planned.and_then(|planned| planned.shape) {
+            first.recorder.telemetry().shape(step.step(), shape);
+        }
         self.steps.push((self.of, step));
         Ok(())
     }
@@ -204,7 +210,7 @@ impl<'p> Server<'p> {
     /// A lane from its begin to its end, as a guard.
     fn lane(&mut self, span: u32) -> Result<(), PlayError> {
         let planned = self.span(span)?;
-        let lane = number(planned.lane);
+        let lane = planned.lane.index();
         let Some(OpenStep::Guard(step)) = self.open_step().cloned() else {
             return self.begin_lane(span);
         };
@@ -284,7 +290,7 @@ impl<'p> Server<'p> {
                 let device = self.player.device(stream)?;
                 let (on, function) = (device.stream(stream)?, device.function(None)?);
                 let row = device.copy(copy)?;
-                let lane = number(self.player.plan.lane(self.of));
+                let lane = self.player.plan.lane(self.of).index();
                 let token = device.recorder.begin_region(self.step(), lane, row, on);
                 let copied = device.launch(on, function, duration_ns);
                 self.launched(stream, Launched::Copy(copy), token, copied)?;
@@ -303,7 +309,7 @@ impl<'p> Server<'p> {
     fn begin_lane(&mut self, span: u32) -> Result<(), PlayError> {
         let planned = self.span(span)?;
         let device = self.player.device(planned.stream)?;
-        let (lane, stream) = (number(planned.lane), device.stream(planned.stream)?);
+        let (lane, stream) = (planned.lane.index(), device.stream(planned.stream)?);
         let token = device.recorder.begin_lane(self.step(), lane, stream);
         self.open.insert(span, token);
         Ok(())
@@ -331,7 +337,7 @@ impl<'p> Server<'p> {
         kernel: impl Into<KernelRef<'f>>,
         launch: impl FnOnce() -> Result<(), DriverError>,
     ) -> Result<bool, PlayError> {
-        let lane = number(self.player.plan.lane(self.of));
+        let lane = self.player.plan.lane(self.of).index();
         let device = self.player.device(on)?;
         let stream = device.stream(on)?;
         let token = (device.recorder).begin_launch(self.step(), lane, kernel, stream);

@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 
 use metrale_http::merged;
 use metrale_telemetry::Snapshot;
-use metrale_telemetry::kernel::LANES;
 use metrale_telemetry::snapshot::LaneSnapshot;
 
 use crate::check::{self, Check};
 use crate::driver::Running;
 use crate::options::Stamps;
 use crate::plan::{Launched, RowKey};
-use crate::play::{Player, Settings, number};
+use crate::play::{Player, Settings};
 use crate::report::{self, DeviceRow, GraphRow, KernelRow, LaneRow, Report, SCHEMA, Shown, excess};
 use crate::serve::Asked;
 use crate::simulator::Simulator;
+use crate::steps::Lane;
 
 fn device_row((device, snapshot): (u32, &Snapshot)) -> DeviceRow {
     let figures = snapshot.device.unwrap_or_default();
@@ -69,6 +69,7 @@ impl Player<'_> {
                 .flat_map(|simulator| self.calls_since(simulator))
                 .collect(),
             check,
+            slowest_steps: snapshot.slowest_steps.clone(),
             notes: self.plan.notes.clone(),
             shown: Shown {
                 snapshot,
@@ -141,7 +142,9 @@ impl Player<'_> {
 
     fn lane_rows(&self, devices: &[Snapshot]) -> Vec<LaneRow> {
         let mut rows = Vec::new();
-        for lane in 0..LANES.len() {
+        // All devices have the same lanes.
+        let lanes = devices.first().map_or(0, |snapshot| snapshot.lanes.len());
+        for lane in 0..lanes {
             for (device, snapshot) in (0..).zip(devices) {
                 let row = self.lane_row(lane, device, &snapshot.lanes[lane]);
                 if device == 0 || row.spans + row.missed > 0 {
@@ -158,7 +161,7 @@ impl Player<'_> {
             device,
             ..LaneRow::default()
         };
-        let is_here = |of, stream| number(of) == lane && self.plan.device(stream) == device;
+        let is_here = |of: Lane, stream| of.index() == lane && self.plan.device(stream) == device;
         for span in &self.plan.spans {
             if is_here(span.lane, span.stream) {
                 row.missed += 1;

@@ -47,6 +47,7 @@ mod config;
 #[cfg(all(feature = "prometheus", not(metrale_loom)))]
 pub mod export;
 mod floor;
+mod graph;
 mod host;
 pub mod instrument;
 pub mod kernel;

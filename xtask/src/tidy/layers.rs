@@ -12,6 +12,8 @@ const ORDER: &[&str] = &[
     "metrale-gpu-sys",
     "metrale-telemetry",
     "metrale-gpu-runtime",
+    "metrale-capi",
+    "metrale-python",
     "metrale-gpu-sim",
     "metrale-http",
     "metrale-replay",
@@ -26,6 +28,7 @@ const LIBRARIES: &[&str] = &[
     "metrale-gpu-sys",
     "metrale-telemetry",
     "metrale-gpu-runtime",
+    "metrale-capi",
 ];
 
 /// The only condition under which a library depends on loom.

@@ -2,6 +2,8 @@
 //! Options of a recorder.
 
 use super::harvester::Harvest;
+use super::on_step::OnStep;
+use super::twin::TwinsConfig;
 use metrale_telemetry::clock::{Clock, monotonic_ns};
 use std::time::Duration;
 
@@ -54,6 +56,11 @@ pub struct RecorderConfig {
     /// in at most 50 ms, and destroys the stream; it never waits for the GPU.
     /// Make the recorder before any capture, as for the events.
     pub measure_floor: bool,
+    /// Is given the record of each step, by whoever harvests.
+    pub on_step: Option<OnStep>,
+    /// Rows for kernels inside graphs ([`Recorder::twin_raw`](super::Recorder::twin_raw));
+    /// `None`: there are none.
+    pub twins: Option<TwinsConfig>,
 }
 
 impl Default for RecorderConfig {
@@ -69,6 +76,8 @@ impl Default for RecorderConfig {
             label: "0".to_owned(),
             gpu: None,
             measure_floor: true,
+            on_step: None,
+            twins: None,
         }
     }
 }

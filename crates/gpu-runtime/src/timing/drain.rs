@@ -47,7 +47,7 @@ impl Recorder {
         let (began, before) = (Instant::now(), shared.flow());
         // Bounded by count too.
         for _ in 0..=within.as_millis() {
-            shared.harvest();
+            shared.harvest_and_hand_on();
             if shared.watch.is_over() || shared.is_drained() {
                 break;
             }

@@ -10,7 +10,7 @@ use super::open::{Launches, OpenLane, OpenStep};
 use super::ranges::OpenRange;
 use super::shared::{KERNEL, Shared};
 use metrale_telemetry::Step;
-use metrale_telemetry::kernel::SpanToken;
+use metrale_telemetry::kernel::{SpanToken, StepShape};
 use std::cell::Cell;
 use std::marker::PhantomData;
 
@@ -80,17 +80,32 @@ impl<'r> StepGuard<'r> {
         self.open.step
     }
 
+    /// States what the step is made of; the last statement counts. See
+    /// [`Telemetry::shape`](metrale_telemetry::Telemetry::shape).
+    ///
+    /// ```
+    /// # use metrale_gpu_runtime::timing::Recorder;
+    /// # use metrale_telemetry::kernel::StepShape;
+    /// # let recorder = Recorder::disabled();
+    /// let step = recorder.step();
+    /// step.shape(StepShape::new().prompt_tokens(512).decode_tokens(31).requests(32));
+    /// ```
+    pub fn shape(&self, shape: StepShape) {
+        self.open.shape(self.shared, shape);
+    }
+
     /// Begins a lane, by its index in
-    /// [`LANES`](metrale_telemetry::kernel::LANES), on `stream`. Its span runs
-    /// until the guard goes. A lane that is not there is refused, and so is each
-    /// launch in it that would be timed: both are counted in
-    /// [`Ledger::refused`](metrale_telemetry::kernel::Ledger).
+    /// [`LANES`](metrale_telemetry::kernel::LANES) or among those that
+    /// [`Telemetry::name_lanes`](metrale_telemetry::Telemetry::name_lanes) added,
+    /// on `stream`. Its span runs until the guard goes. A lane that is not there is
+    /// refused, and so is each launch in it that would be timed: both are counted
+    /// in [`Ledger::refused`](metrale_telemetry::kernel::Ledger).
     pub fn lane<'a>(&'a self, lane: usize, stream: impl Into<StreamRef<'a>>) -> LaneGuard<'a> {
         let step = self.open.step;
         LaneGuard {
             shared: self.shared,
             // Pushed before the span begins.
-            _range: OpenRange::lane(step, lane),
+            _range: OpenRange::lane(self.shared, step, lane),
             open: OpenLane::begin(self.shared, step, lane, stream.into()),
             launches: Launches::default(),
             not_send: PhantomData,
@@ -205,6 +220,11 @@ impl<'a> LaneGuard<'a> {
     }
 
     #[inline]
+    pub(super) fn step(&self) -> Step {
+        self.open.step
+    }
+
+    #[inline]
     pub(super) fn begin<'b>(
         &'b self,
         kernel: KernelRef<'_>,
@@ -280,6 +300,12 @@ impl<'a> LaunchGuard<'a> {
     #[must_use]
     pub fn is_timed(&self) -> bool {
         self.span.is_some()
+    }
+
+    /// The span, and whose it is.
+    #[inline]
+    pub(super) fn span(&self) -> Option<(&'a Shared, SpanToken)> {
+        self.span
     }
 
     /// Gives the span up: what was to be launched was not, and is not counted.

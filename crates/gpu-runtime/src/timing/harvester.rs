@@ -69,6 +69,7 @@ impl Harvester {
                     };
                     shared.harvest();
                     drop(busy);
+                    shared.hand_on();
                     std::thread::park_timeout(interval);
                 }
             })?;

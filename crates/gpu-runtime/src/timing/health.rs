@@ -41,6 +41,13 @@ pub struct Health {
     pub invalid_times: u64,
     /// Names of kernels and graphs that found no room, or were too long.
     pub names_lost: u64,
+    /// Records that were overwritten before
+    /// [`RecorderConfig::on_step`](super::RecorderConfig::on_step) got them.
+    pub records_missed: u64,
+    /// Its calls that took over a millisecond.
+    pub slow_callbacks: u64,
+    /// Its calls that panicked.
+    pub callback_panics: u64,
     /// How long the oldest span of both rings waits that was begun and not
     /// ended, since a harvest first saw it; `None` where none waits.
     pub oldest_open: Option<Duration>,
@@ -62,6 +69,9 @@ impl From<Health> for RecorderHealth {
         record.harvest_interval_ns = u64::try_from(interval).unwrap_or(u64::MAX);
         record.invalid_times = health.invalid_times;
         record.names_lost = health.names_lost;
+        record.records_missed = health.records_missed;
+        record.slow_callbacks = health.slow_callbacks;
+        record.callback_panics = health.callback_panics;
         record
     }
 }
@@ -135,7 +145,7 @@ impl Watch {
         process::busy(self.born)
     }
 
-    /// Without the ages of spans.
+    /// Without the ages of spans, and without the callback.
     pub(super) fn health(&self, names_lost: u64) -> Health {
         Health {
             quarantined: self.cause(),
@@ -146,6 +156,9 @@ impl Watch {
             harvest_interval: Duration::from_nanos(self.pace.interval_ns()),
             invalid_times: self.invalid_times.get(),
             names_lost,
+            records_missed: 0,
+            slow_callbacks: 0,
+            callback_panics: 0,
             oldest_open: None,
             oldest_closed: None,
         }

@@ -3,14 +3,14 @@
 //! handle: one GPU, and one thread that schedules.
 //!
 //! A step begins with the first lane that does not come after the one before
-//! it in the order of [`LANES`], and ends with the last lane's end: its wall
+//! it in the order of their indices, and ends with the last lane's end: its wall
 //! time is counted when the next step begins. Before [`install`] every function does nothing.
 
 use super::handles::{KernelRef, RegionRef, StreamRef};
 use super::recorder::Recorder;
 use super::shared::Shared;
 use metrale_telemetry::Step;
-use metrale_telemetry::kernel::{LANES, SpanToken};
+use metrale_telemetry::kernel::{MAX_LANES, SpanToken, StepShape};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -18,7 +18,7 @@ struct Installed {
     recorder: Recorder,
     /// The open span of each lane as its token's bits; 0: none. (A token that
     /// a ring made is never 0.)
-    open: [AtomicU64; LANES.len()],
+    open: [AtomicU64; MAX_LANES],
     /// The lane begun last; `NO_LANE` before the first.
     lane: AtomicUsize,
     /// The lane that launches are in: as `lane`, or one that does not exist,
@@ -28,7 +28,7 @@ struct Installed {
     step: [AtomicU64; 2],
     /// Host time of each lane's begin, while it is open, of the step's begin
     /// and of the end of its last lane so far; `NEVER` where not measured.
-    lane_began_ns: [AtomicU64; LANES.len()],
+    lane_began_ns: [AtomicU64; MAX_LANES],
     step_began_ns: AtomicU64,
     step_ended_ns: AtomicU64,
 }
@@ -64,11 +64,11 @@ pub struct AlreadyInstalledError {
 pub fn install(recorder: Recorder) -> Result<(), AlreadyInstalledError> {
     let installed = Installed {
         recorder,
-        open: [const { AtomicU64::new(0) }; LANES.len()],
+        open: [const { AtomicU64::new(0) }; MAX_LANES],
         lane: AtomicUsize::new(NO_LANE),
         launches_in: AtomicUsize::new(NO_LANE),
         step: Step::UNMEASURED.to_words().map(AtomicU64::new),
-        lane_began_ns: [const { AtomicU64::new(NEVER) }; LANES.len()],
+        lane_began_ns: [const { AtomicU64::new(NEVER) }; MAX_LANES],
         step_began_ns: AtomicU64::new(NEVER),
         step_ended_ns: AtomicU64::new(NEVER),
     };
@@ -94,6 +94,12 @@ impl Installed {
     fn step(&self) -> Step {
         let words = self.step.each_ref();
         Step::from_words(words.map(|word| word.load(Ordering::Relaxed)))
+    }
+
+    /// A lane's open span and begin, if the lane is there.
+    fn lane_state(&self, lane: usize) -> Option<(&AtomicU64, &AtomicU64)> {
+        let is_there = lane < self.recorder.telemetry().lanes();
+        (self.open.get(lane).zip(self.lane_began_ns.get(lane))).filter(|_| is_there)
     }
 
     /// Counts the wall time of the step before, and begins one at `now_ns`.
@@ -145,7 +151,7 @@ impl Installed {
 }
 
 /// Begins a lane on `stream`. A lane that is still open is given up first, but
-/// not at level `Off`, where nothing happens. A lane outside [`LANES`] is refused
+/// not at level `Off`, where nothing happens. An index that is no lane's is refused
 /// ([`Ledger::refused`](metrale_telemetry::kernel::Ledger)) and begins no step.
 pub fn lane_begin<'a>(lane: usize, stream: impl Into<StreamRef<'a>>) {
     let Some(installed) = INSTALLED.get() else {
@@ -155,8 +161,7 @@ pub fn lane_begin<'a>(lane: usize, stream: impl Into<StreamRef<'a>>) {
         return;
     }
     installed.launches_in.store(lane, Ordering::Relaxed);
-    let (Some(open), Some(began)) = (installed.open.get(lane), installed.lane_began_ns.get(lane))
-    else {
+    let Some((open, began)) = installed.lane_state(lane) else {
         // Refused, and counted, as by any other way to begin a lane.
         let _ = installed
             .recorder
@@ -184,8 +189,7 @@ pub fn lane_end<'a>(lane: usize, stream: impl Into<StreamRef<'a>>) {
     let Some(installed) = INSTALLED.get() else {
         return;
     };
-    let (Some(open), Some(began)) = (installed.open.get(lane), installed.lane_began_ns.get(lane))
-    else {
+    let Some((open, began)) = installed.lane_state(lane) else {
         return;
     };
     installed.lane_over(lane, began);
@@ -201,9 +205,21 @@ pub fn lane_end<'a>(lane: usize, stream: impl Into<StreamRef<'a>>) {
     }
 }
 
+/// States what the step is made of that began last: after the begin of its first
+/// lane, and before the next step's. See
+/// [`Telemetry::shape`](metrale_telemetry::Telemetry::shape).
+pub fn step_shape(shape: StepShape) {
+    if let Some(installed) = INSTALLED.get() {
+        installed
+            .recorder
+            .telemetry()
+            .shape(installed.step(), shape);
+    }
+}
+
 /// Begins a launch of a kernel or a graph on `stream`, in the lane begun last.
 /// `None` where the step is not armed, or no span can be had: one that would be
-/// timed in a lane outside [`LANES`] is refused
+/// timed in a lane that is not there is refused
 /// ([`Ledger::refused`](metrale_telemetry::kernel::Ledger)). Where no lane was ever
 /// begun there is no step to arm: [`Sampling::Spread`](metrale_telemetry::Sampling)
 /// times launches all the same, in no lane.

@@ -24,6 +24,7 @@ mod labels;
 mod making;
 mod names;
 mod naming;
+mod on_step;
 mod open;
 mod owned;
 mod pace;
@@ -35,6 +36,7 @@ mod recorder;
 mod regions;
 mod shared;
 mod source;
+mod twin;
 mod verdict;
 
 pub use config::{LANE_SLOTS, RecorderConfig, SPAN_SLOTS};
@@ -47,10 +49,14 @@ pub use harvester::Harvest;
 pub use health::Health;
 pub use installed::{
     AlreadyInstalledError, harvest, install, installed, lane_begin, lane_end, launch_begin,
-    launch_end, region_begin, region_end,
+    launch_end, region_begin, region_end, step_shape,
 };
 pub use labels::kernel_label;
 pub use metrale_gpu_sys::cuda::{Driver, DriverError, Origin, Status};
 pub use naming::NamedKernel;
+pub use on_step::OnStep;
 pub use owned::{OwnedLane, OwnedStep};
 pub use recorder::Recorder;
+pub use twin::{
+    GraphLaunch, NodeType, RawGraph, Twin, TwinError, TwinLedger, TwinState, TwinsConfig, Updates,
+};

@@ -9,7 +9,7 @@ use super::guards::LaunchGuard;
 use super::handles::{KernelRef, StreamRef};
 use super::shared::{LANE, Shared};
 use metrale_telemetry::Step;
-use metrale_telemetry::kernel::SpanToken;
+use metrale_telemetry::kernel::{SpanToken, StepShape};
 use metrale_telemetry::snapshot::RowKind;
 use std::cell::Cell;
 
@@ -31,17 +31,16 @@ impl OpenStep {
         }
     }
 
+    pub(super) fn shape(&self, shared: Option<&Shared>, shape: StepShape) {
+        if let Some(shared) = shared {
+            shared.telemetry.shape(self.step, shape);
+        }
+    }
+
     #[inline]
     pub(super) fn end(&self, shared: Option<&Shared>) {
-        let Some(shared) = shared else {
-            return;
-        };
-        let took_ns = shared.since(self.began_ns);
-        let wall = (self.began_ns.zip(took_ns))
-            .map(|(began_ns, took_ns)| began_ns..began_ns.saturating_add(took_ns));
-        shared.end_step(self.step, wall);
-        if let Some(took_ns) = took_ns {
-            shared.telemetry.host().step_wall.observe(took_ns);
+        if let Some(shared) = shared {
+            shared.end_step_since(self.step, self.began_ns);
         }
     }
 }

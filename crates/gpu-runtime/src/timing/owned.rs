@@ -8,6 +8,7 @@ use super::handles::{KernelRef, OwnedStream, StreamRef};
 use super::open::{Launches, OpenLane, OpenStep};
 use super::recorder::Recorder;
 use metrale_telemetry::Step;
+use metrale_telemetry::kernel::StepShape;
 use std::sync::Arc;
 
 impl Recorder {
@@ -65,6 +66,11 @@ impl OwnedStep {
     #[must_use]
     pub fn step(&self) -> Step {
         self.open.step
+    }
+
+    /// As [`StepGuard::shape`](super::StepGuard::shape).
+    pub fn shape(&self, shape: StepShape) {
+        self.open.shape(self.recorder.shared(), shape);
     }
 
     /// As [`StepGuard::lane`](super::StepGuard::lane), on a stream that the lane

@@ -11,14 +11,12 @@ pub(super) use imp::OpenRange;
 
 #[cfg(feature = "nvtx")]
 mod imp {
+    use super::super::shared::Shared;
     use metrale_gpu_sys::nvtx::{Domain, Range};
     use metrale_telemetry::Step;
-    use metrale_telemetry::kernel::LANES;
     use std::ffi::CStr;
     use std::sync::OnceLock;
 
-    /// [`LANES`] as C strings.
-    const LANE_NAMES: [&CStr; LANES.len()] = [c"admit", c"prefill", c"decode"];
     /// The category of armed steps and their lanes.
     const ARMED: u32 = 1;
     /// Their colour, an orange.
@@ -43,9 +41,14 @@ mod imp {
         }
 
         /// The range of a lane of a step; none for a lane that does not exist.
-        pub(in super::super) fn lane(step: Step, lane: usize) -> Option<Self> {
+        pub(in super::super) fn lane(
+            shared: Option<&Shared>,
+            step: Step,
+            lane: usize,
+        ) -> Option<Self> {
             step.number()?;
-            Some(Self::push(LANE_NAMES.get(lane)?, None, step.is_armed()))
+            let name = shared?.telemetry.lane_range(lane)?;
+            Some(Self::push(name, None, step.is_armed()))
         }
 
         fn push(name: &CStr, payload: Option<u64>, armed: bool) -> Self {
@@ -73,6 +76,7 @@ mod imp {
 
 #[cfg(not(feature = "nvtx"))]
 mod imp {
+    use super::super::shared::Shared;
     use metrale_telemetry::Step;
 
     pub(in super::super) struct OpenRange(());
@@ -81,7 +85,7 @@ mod imp {
         pub(in super::super) fn step(_: Step) -> Option<Self> {
             None
         }
-        pub(in super::super) fn lane(_: Step, _: usize) -> Option<Self> {
+        pub(in super::super) fn lane(_: Option<&Shared>, _: Step, _: usize) -> Option<Self> {
             None
         }
     }

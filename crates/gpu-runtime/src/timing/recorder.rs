@@ -107,9 +107,8 @@ impl Recorder {
 
     /// Begins a lane of `step` as a token, for a span that another thread ends
     /// or that no scope encloses. `None`: nothing is timed. The host's wall time
-    /// of such a lane is not measured. A lane outside
-    /// [`LANES`](metrale_telemetry::kernel::LANES) is refused, and counted in
-    /// [`Ledger::refused`].
+    /// of such a lane is not measured. An index that is no lane's is refused, and
+    /// counted in [`Ledger::refused`].
     pub fn begin_lane<'a>(
         &self,
         step: Step,
@@ -135,9 +134,8 @@ impl Recorder {
 
     /// Begins a launch of a kernel or a graph in a lane of `step` as a token.
     /// `None`: neither the step is armed nor the launch chosen by itself, or no
-    /// span can be had; one that would be timed in a lane outside
-    /// [`LANES`](metrale_telemetry::kernel::LANES) is refused
-    /// ([`Ledger::refused`]). See [`LaneGuard::launch`](super::LaneGuard::launch)
+    /// span can be had; one that would be timed in a lane that is not there is
+    /// refused ([`Ledger::refused`]). See [`LaneGuard::launch`](super::LaneGuard::launch)
     /// for what it costs. From level `Basic` on the launch is counted at once,
     /// also where it fails later: one read-modify-write.
     pub fn begin_launch<'a, 'f>(
@@ -176,6 +174,15 @@ impl Recorder {
         }
     }
 
+    /// As [`end_step`](Self::end_step), of a step that began at `began_ns` by the
+    /// [telemetry's clock](Telemetry::now_ns): its wall time is counted too, as a
+    /// guard's is.
+    pub fn end_step_since(&self, step: Step, began_ns: u64) {
+        if let Some(shared) = self.shared() {
+            shared.end_step_since(step, Some(began_ns));
+        }
+    }
+
     /// Lands what the GPU has finished, and returns how many spans that were: 0
     /// too while another thread harvests ([`drain`](Self::drain) lands all);
     /// armed steps that are over are laid out in time. It never waits for the
@@ -189,7 +196,7 @@ impl Recorder {
     /// kernels for those that get series of their own: 14 µs for 113 kernels,
     /// 0.3 ms for 512.
     pub fn harvest(&self) -> usize {
-        self.shared().map_or(0, Shared::harvest)
+        self.shared().map_or(0, Shared::harvest_and_hand_on)
     }
 
     /// The driver that is used; `None` where nothing is measured.
@@ -276,6 +283,8 @@ impl Recorder {
         };
         if !is_alone
             || shared.watch.is_quarantined()
+            // One that flies records its marks, and may be waited for.
+            || shared.twins.as_ref().is_some_and(|twins| !twins.may_destroy())
             || push(&shared.driver, shared.context).is_err()
         {
             return;
@@ -284,6 +293,13 @@ impl Recorder {
         if shared.context_id.is_some() && id == Ok(shared.context_id) {
             // SAFETY: as for the pools, below.
             let go_on = unsafe { shared.anchors.destroy() };
+            // SAFETY: the same; no twin is launched once the watch is closed, and
+            // none is in flight.
+            let go_on = go_on
+                && shared
+                    .twins
+                    .as_ref()
+                    .is_none_or(|twins| unsafe { twins.destroy(&shared.driver) });
             let _ = go_on
                 && [&shared.lanes, &shared.kernels].into_iter().all(|ring| {
                     // SAFETY: the context was just made current; guards borrow the
@@ -310,6 +326,7 @@ impl Recorder {
         }
         let is_alone = harvester.is_none_or(Harvester::stop);
         shared.give_up_steps();
+        shared.hand_on();
         let source: Arc<dyn RecorderSource> = Arc::<Shared>::clone(shared);
         shared.telemetry.detach(&source);
         is_alone

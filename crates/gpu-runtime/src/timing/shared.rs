@@ -10,6 +10,8 @@ use super::health::Watch;
 use super::labels::kernel_label;
 use super::making::push;
 use super::names::Names;
+use super::on_step::Handing;
+use super::twin::Twins;
 use super::verdict::{Verdict, verdict};
 use metrale_gpu_sys::cuda::Driver;
 use metrale_telemetry::kernel::{
@@ -39,6 +41,8 @@ pub(super) struct Shared {
     pub(super) lanes: SpanRing<CudaEvents>,
     pub(super) kernels: SpanRing<CudaEvents>,
     pub(super) names: Names,
+    pub(super) handing: Option<Handing>,
+    pub(super) twins: Option<Arc<Twins>>,
     pub(super) label: String,
     pub(super) gpu: Gpu,
     /// Keeps the context of a cudarc recorder alive.
@@ -81,7 +85,15 @@ impl Shared {
         landed
     }
 
-    /// Whether no span is in flight and no step that ended waits to be folded.
+    /// As [`harvest`](Self::harvest), and hands on the records that there are then.
+    pub(super) fn harvest_and_hand_on(&self) -> usize {
+        let landed = self.harvest();
+        self.hand_on();
+        landed
+    }
+
+    /// Whether no span is in flight, no launch of a twin unread, and no step that
+    /// ended waits to be folded.
     pub(super) fn is_idle(&self) -> bool {
         let (table, newest) = (&self.anchors.table, self.telemetry.newest_track());
         let mut entries = (0..FOLLOWED_STEPS).filter(|entry| table.used() >> entry & 1 == 1);
@@ -91,7 +103,9 @@ impl Shared {
                 standing.is_some_and(|standing| standing.closed)
             })
         };
-        self.lanes.is_idle() && self.kernels.is_idle() && (table.is_idle() || !waits())
+        let is_read = self.twins.as_ref().is_none_or(|twins| twins.is_at_rest());
+        let is_landed = self.lanes.is_idle() && self.kernels.is_idle() && is_read;
+        is_landed && (table.is_idle() || !waits())
     }
 
     fn pass(&self) -> usize {
@@ -102,6 +116,9 @@ impl Shared {
         let mut folding = fold.harvest(&self.anchors.table, self.telemetry.instruments());
         let lanes = folding.pass(&self.lanes);
         let kernels = folding.pass(&self.kernels);
+        if let Some(twins) = &self.twins {
+            twins.read(self.kernels.ops());
+        }
         let floor = self.telemetry.floor();
         folding.finish(self.telemetry.newest_track(), floor.pair_ns);
         self.watch.pace.pass_over();
@@ -122,6 +139,18 @@ impl Shared {
             self.anchors.table.close(track);
         }
         self.telemetry.close_step(step, wall);
+    }
+
+    /// `began_ns`: host time of the step's begin, where it was measured.
+    #[inline]
+    pub(super) fn end_step_since(&self, step: Step, began_ns: Option<u64>) {
+        let took_ns = self.since(began_ns);
+        let wall = (began_ns.zip(took_ns))
+            .map(|(began_ns, took_ns)| began_ns..began_ns.saturating_add(took_ns));
+        self.end_step(step, wall);
+        if let Some(took_ns) = took_ns {
+            self.telemetry.host().step_wall.observe(took_ns);
+        }
     }
 
     /// Whether nothing is to be measured.
@@ -307,7 +336,11 @@ impl Shared {
         let ring = self.ring(key);
         let _entry = Entry::of(stream, ring.ops());
         let stream = stream.number_in(self.context);
-        if let Err(NotEnded::Failed(lost)) = ring.end_span(token, stream) {
+        let ended = ring.end_span(token, stream);
+        if ended.is_err() {
+            ring.ops().replay_lost(token.slot());
+        }
+        if let Err(NotEnded::Failed(lost)) = ended {
             self.telemetry.instruments().count_failed(lost.key);
             self.leave_lane(lost.key, lost.tag.step, true);
             self.lose(lost.tag.step);

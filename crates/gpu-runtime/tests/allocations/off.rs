@@ -3,7 +3,7 @@
 
 use super::rig::{cost, recorder};
 use metrale_gpu_runtime::timing::{self, FuncRef, KernelRef, Recorder, StreamRef};
-use metrale_telemetry::kernel::{LANE_ADMIT, LANE_DECODE};
+use metrale_telemetry::kernel::{LANE_ADMIT, LANE_DECODE, StepShape};
 use metrale_telemetry::{Level, Step};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -35,6 +35,8 @@ fn off_costs_nothing() {
     // Every entry point of a serving thread, guards, tokens and functions.
     let serve = || {
         let step = recorder.step();
+        step.shape(StepShape::new().decode_tokens(8));
+        timing::step_shape(StepShape::new().decode_tokens(8));
         let lane = step.lane(LANE_DECODE, stream);
         drop(lane.launch_guard(attention));
         drop(lane.launch_guard(graph));

@@ -6,6 +6,10 @@ use metrale_gpu_sim::child::over_simulator;
 use metrale_telemetry::kernel::LANE_DECODE;
 use std::path::{Path, PathBuf};
 
+#[path = "../../examples/graphs.rs"]
+mod graphs;
+#[path = "../../examples/own_lanes.rs"]
+mod own_lanes;
 #[path = "../../examples/readme.rs"]
 mod readme;
 #[path = "../../examples/serve.rs"]
@@ -51,7 +55,10 @@ fn code_words(text: &str) -> impl Iterator<Item = &str> {
 fn code_in_the_documents_is_the_examples() {
     let mut examples = lines(include_str!("../../examples/serve.rs"));
     examples.extend(lines(include_str!("../../examples/serve_async.rs")));
-    check(&document("integration.md"), &examples, 8);
+    let graphs = lines(include_str!("../../examples/graphs.rs"));
+    check(&document("graphs.md"), &graphs, 2);
+    examples.extend(lines(include_str!("../../examples/own_lanes.rs")));
+    check(&document("integration.md"), &examples, 9);
     let readme = std::fs::read_to_string(root().join("README.md")).expect("a README");
     check(&readme, &lines(include_str!("../../examples/readme.rs")), 1);
 }
@@ -161,5 +168,79 @@ fn async_steps_are_served_by_several_threads() {
             .unwrap();
         // 320 lanes, and three launches on one step in four.
         assert!(ledger.closes() && ledger.landed == 320 + 240, "{ledger:?}");
+    });
+}
+
+#[test]
+fn the_kernels_of_a_cudarc_graph_have_rows() {
+    over_simulator("docs::the_kernels_of_a_cudarc_graph_have_rows", || {
+        graphs::main().unwrap();
+        let snapshot = graphs::serve(400).unwrap();
+        let [graph] = &snapshot.graphs[..] else {
+            panic!("{:?}", snapshot.graphs);
+        };
+        let replays = snapshot.recorders[0].replays;
+        assert!(replays.read > 20 && replays.by_turn > 20, "{replays:?}");
+        let row = |row: &metrale_telemetry::snapshot::GraphRow| {
+            let name = row.name.clone().unwrap();
+            (name, row.nodes, row.sampled_ns / row.samples)
+        };
+        let rows: Vec<_> = graph.figures.rows.iter().map(row).collect();
+        let expected = [("_Z3mlpy", 12, 21_000), ("_Z9attentiony", 12, 9_000)];
+        let expected = expected.map(|(name, nodes, ns)| (name.to_owned(), nodes, ns));
+        assert_eq!(rows, expected);
+    });
+}
+
+/// Name and GPU time of the lanes that have any.
+fn lane_times(snapshot: &metrale_telemetry::Snapshot) -> Vec<(&str, u64)> {
+    let lanes = snapshot.lanes.iter();
+    let lanes = lanes.filter(|lane| lane.gpu.count() > 0);
+    lanes.map(|lane| (&*lane.lane, lane.gpu.sum_ns())).collect()
+}
+
+#[test]
+fn a_server_names_the_lanes_that_its_steps_have() {
+    over_simulator("docs::a_server_names_the_lanes_that_its_steps_have", || {
+        own_lanes::main().unwrap();
+        // What was launched takes so long in each; an honest span may read more.
+        let sglang = own_lanes::sglang().unwrap();
+        let times = lane_times(&sglang);
+        let names: Vec<_> = times.iter().map(|(name, _)| *name).collect();
+        let modes = "decode extend mixed idle target_verify draft_extend draft_extend_v2 prebuilt \
+                     split_prefill";
+        assert_eq!(names, modes.split_whitespace().collect::<Vec<_>>());
+        let numbers = (1..=8).chain([9]).map(|number| number * 1_000);
+        let sum: u64 = times.iter().map(|(_, ns)| ns).sum();
+        assert_eq!(sum, numbers.sum::<u64>());
+        let slowest = &sglang.slowest_steps[0];
+        assert_eq!((&*slowest.lanes[0].lane, slowest.gpu_ns), ("decode", 9_000));
+        assert_eq!(slowest.shape.map(|shape| shape.decode_tokens), Some(9));
+        let mixed = sglang
+            .lanes
+            .iter()
+            .find(|lane| lane.lane == "mixed")
+            .unwrap();
+        let shapes: Vec<_> = mixed
+            .shapes
+            .iter()
+            .map(|times| (times.mixed, times.tokens))
+            .collect();
+        assert_eq!(shapes, [(true, 202)]);
+
+        let vllm = own_lanes::vllm().unwrap();
+        let each = (1..=100u64).sum::<u64>();
+        let expected = [
+            ("preprocess", 2_000),
+            ("forward", 900_000),
+            ("sample", 30_000),
+            ("draft", 80_000),
+        ];
+        assert_eq!(
+            lane_times(&vllm),
+            expected.map(|(name, ns)| (name, ns * 100 + each))
+        );
+        let slowest = &vllm.slowest_steps[0];
+        assert_eq!((slowest.number, slowest.lanes.len()), (99, 4));
     });
 }

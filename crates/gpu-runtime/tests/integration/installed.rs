@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The recorder of the process. One test, because it is installed for good.
 
-use super::rig::{App, func, stream};
-use metrale_gpu_runtime::timing;
+use super::rig::{App, config, context, driver, func, stream, telemetry};
+use metrale_gpu_runtime::timing::{self, Recorder};
 use metrale_gpu_sim::control;
-use metrale_telemetry::kernel::{LANE_DECODE, LANE_PREFILL};
+use metrale_telemetry::kernel::{LANE_DECODE, LANE_PREFILL, StepShape};
 use metrale_telemetry::{Level, Sampling, TelemetryConfig};
 
 /// A framework that knows neither steps nor lanes: `Spread` times one launch in N.
@@ -55,7 +55,12 @@ fn one_recorder_serves_a_stack_without_handles() {
     assert_eq!(timing::harvest(), 0);
     assert!(timing::installed().is_none());
 
-    timing::install(app.recorder()).unwrap();
+    let telemetry = telemetry();
+    telemetry.name_lanes(&["draft"]).unwrap();
+    // SAFETY: the context lives as long as the application, which outlives it.
+    let recorder =
+        unsafe { Recorder::from_raw(driver(), context(app.context), telemetry, config()) };
+    timing::install(recorder.unwrap()).unwrap();
     let rejected = timing::install(app.recorder()).unwrap_err();
     rejected.rejected.close();
 
@@ -132,4 +137,40 @@ fn one_recorder_serves_a_stack_without_handles() {
     assert_eq!(recorder.telemetry().steps(), steps + 1);
     let after = (host.step_wall.count(), host.lane_wall[LANE_PREFILL].count());
     assert_eq!(after, (before.0 + 1, before.1), "the step before that one");
+
+    // A lane that the application named is one as the three are; the next index
+    // is none. The shape is of the step that began last.
+    const DRAFT: usize = 3;
+    recorder.telemetry().set_level(Level::Kernel);
+    timing::lane_end(LANE_DECODE, here);
+    let (steps, refused_before) = (recorder.telemetry().steps(), refused());
+    for tokens in [5, 6] {
+        timing::lane_begin(LANE_DECODE, here);
+        timing::step_shape(StepShape::new().decode_tokens(tokens));
+        timing::lane_end(LANE_DECODE, here);
+        timing::lane_begin(DRAFT, here);
+        let token = timing::launch_begin(func(app.spin), here).unwrap();
+        assert!(app.launch(app.spin, app.stream, 1_000).is_success());
+        timing::launch_end(token, here);
+        timing::lane_end(DRAFT, here);
+    }
+    timing::lane_begin(LANE_DECODE, here);
+    timing::lane_end(LANE_DECODE, here);
+    timing::lane_begin(DRAFT + 1, here);
+    timing::lane_end(DRAFT + 1, here);
+    control::advance_ns(1_000_000);
+    timing::harvest();
+    assert_eq!(recorder.telemetry().steps(), steps + 3);
+    assert_eq!(refused()[0], refused_before[0] + 1);
+    let draft = &recorder.telemetry().snapshot().lanes[DRAFT];
+    assert_eq!((&*draft.lane, draft.gpu.sum_ns()), ("draft", 2_000));
+    assert_eq!((draft.wall.count(), draft.gap.count()), (2, 2));
+    assert_eq!(
+        draft.estimate.covered.map(|covered| covered.total_ns),
+        Some(2_000.0)
+    );
+    let records = recorder.telemetry().recent_steps().steps;
+    let shapes: Vec<_> = records.iter().filter_map(|step| step.shape).collect();
+    let stated: Vec<_> = shapes.iter().map(|shape| shape.decode_tokens).collect();
+    assert_eq!(stated, [5, 6]);
 }

@@ -2,7 +2,7 @@
 //! Ranges as a tool sees them: a listener of our own is loaded by NVTX through
 //! the environment, as a profiler is, and writes down every push and pop.
 
-use super::rig::{App, config, func, stream};
+use super::rig::{App, config, context, driver, func, stream};
 use metrale_gpu_runtime::timing::Recorder;
 use metrale_gpu_sim::child;
 use metrale_gpu_sim::control;
@@ -222,4 +222,30 @@ fn lanes_pushed_by_hand_are_in_the_default_domain() {
     let lines = heard("lanes_pushed_by_hand_are_in_the_default_domain");
     assert_eq!(nested(&lines, ""), ["prefill/decode", "prefill"]);
     assert!(lines.iter().all(|line| line.domain.is_empty()));
+}
+
+#[test]
+fn lanes_that_the_application_named_have_ranges_of_their_names() {
+    if child::is_child() {
+        let app = App::new();
+        let telemetry = metrale_telemetry::global();
+        telemetry.name_lanes(&["draft", "sample"]).unwrap();
+        // SAFETY: the context lives as long as the application, which outlives it.
+        let recorder = unsafe {
+            Recorder::from_raw(driver(), context(app.context), telemetry, config()).unwrap()
+        };
+        let step = recorder.step();
+        for lane in [LANE_DECODE, 3, 4, 5] {
+            drop(step.lane(lane, stream(app.stream)));
+        }
+        nvtx_push_lane(4);
+        nvtx_push_lane(5);
+        nvtx_pop();
+        return;
+    }
+    let lines = heard("lanes_that_the_application_named_have_ranges_of_their_names");
+    let ranges = nested(&lines, "metrale");
+    let expected = ["step/decode", "step/draft", "step/sample", "step"];
+    assert_eq!(ranges, expected);
+    assert_eq!(nested(&lines, ""), ["sample"]);
 }

@@ -20,7 +20,10 @@ use crate::trace::{Trace, WorkKind};
 pub fn build(trace: &Trace, patterns: &Patterns, timing: Timing) -> Plan {
     let steps = Steps::find(&trace.annotations, &trace.names, patterns);
     let joined = join(trace);
-    let mut plan = Plan::default();
+    let mut plan = Plan {
+        lanes: patterns.lanes().to_vec(),
+        ..Plan::default()
+    };
     name_streams(trace, &mut plan);
     let units = units(trace, &steps, &joined, timing);
 
@@ -32,6 +35,7 @@ pub fn build(trace: &Trace, patterns: &Patterns, timing: Timing) -> Plan {
             plan.steps.push(Step {
                 name: trace.names.text(found.name),
                 lane: found.what.lane,
+                shape: found.what.shape,
             });
         }
     }

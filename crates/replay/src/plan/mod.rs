@@ -19,6 +19,7 @@ pub use build::build;
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
+use metrale_telemetry::kernel::{LANES, StepShape};
 use metrale_telemetry::snapshot::RowKind;
 
 use crate::report::count;
@@ -36,6 +37,8 @@ pub enum Timing {
 /// A whole replay.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
+    /// The lanes of the caller's own, by name.
+    pub lanes: Vec<String>,
     /// Devices, by the name the trace gives them.
     pub devices: Vec<String>,
     /// Streams; operations name them by index.
@@ -74,6 +77,8 @@ pub struct Step {
     pub name: String,
     /// Its lane; admit where it serves no tokens.
     pub lane: Lane,
+    /// What it is made of, where its name tells.
+    pub shape: Option<StepShape>,
 }
 
 /// One span of a lane, as it was recorded.
@@ -273,6 +278,13 @@ impl Plan {
             *rows.entry(key).or_default() += counted;
         }
         rows
+    }
+
+    /// A lane's name.
+    pub fn lane_name(&self, lane: Lane) -> &str {
+        let own = || self.lanes.get(lane.index().checked_sub(LANES.len())?);
+        let found = LANES.get(lane.index()).copied();
+        found.or_else(|| own().map(String::as_str)).unwrap_or("")
     }
 
     /// The lane of an operation that has this step.

@@ -83,7 +83,7 @@ mod tests {
             keys(&value),
             sorted(
                 "schema driver driver_path device trace every stamps steps armed_steps lanes \
-                 devices kernels graphs ledger driver_calls check notes"
+                 devices kernels graphs ledger driver_calls check slowest_steps notes"
             )
         );
         assert_eq!(
@@ -116,6 +116,16 @@ mod tests {
                 "overlap_ns rounding_ns missed_spans missed_ns rowless rowless_ns unexplained_ns"
             )
         );
+        let slowest = &value["slowest_steps"][0];
+        assert_eq!(
+            keys(slowest),
+            sorted("gpu_ns number armed incomplete shape wall_ns age_ns lanes")
+        );
+        assert_eq!(
+            keys(&slowest["shape"]),
+            sorted("prompt_tokens decode_tokens requests")
+        );
+        assert_eq!(keys(&slowest["lanes"][0]), sorted("lane gpu_ns gap_ns"));
         assert_eq!(value["schema"], 2);
         assert_eq!(value["driver"], "simulated");
         assert_eq!(value["stamps"], "honest");

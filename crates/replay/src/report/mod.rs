@@ -9,13 +9,14 @@ mod json;
 mod latency;
 mod measured;
 mod names;
+mod slow;
 mod text;
 mod units;
 
 use std::collections::BTreeMap;
 
 use metrale_telemetry::Snapshot;
-use metrale_telemetry::snapshot::{KernelLane, RowKind};
+use metrale_telemetry::snapshot::{KernelLane, RowKind, StepSnapshot};
 use serde::Serialize;
 
 use crate::check::Check;
@@ -232,12 +233,18 @@ pub struct Report {
     /// What was read against the timeline's own sums, where they are predicted:
     /// under ideal stamps.
     pub check: Option<Check>,
+    /// The slowest steps by GPU time of all lanes, the slowest first, at most 32 of
+    /// the last ten minutes.
+    pub slowest_steps: Vec<StepSnapshot>,
     /// What a reader must know: [`Plan::notes`](crate::plan::Plan::notes).
     pub notes: Vec<String>,
     /// What only the text shows.
     #[serde(skip)]
     pub shown: Shown,
 }
+
+/// Columns of a lane's name.
+const LANE_LABEL: usize = 7;
 
 /// The number of the JSON's schema.
 pub const SCHEMA: u32 = 2;
@@ -252,10 +259,29 @@ pub struct Shown {
 }
 
 impl Report {
-    /// What is of a device: where there are several, with its number.
+    /// A lane's name, cut to its column; those that would be cut alike have their
+    /// places at the end.
+    fn lane_label(&self, name: &str) -> String {
+        let cut = |name: &str| match name.chars().count() {
+            0..=LANE_LABEL => name.to_owned(),
+            _ => format!("{name:.6}…"),
+        };
+        let label = cut(name);
+        let mut names: Vec<&str> = self.lanes.iter().map(|lane| &*lane.lane).collect();
+        names.dedup();
+        let others = (names.iter()).filter(|other| **other != name && cut(other) == label);
+        let place = names.iter().position(|other| *other == name);
+        match place.filter(|_| others.count() > 0) {
+            Some(place) => format!("{name:.4}…{place}"),
+            None => label,
+        }
+    }
+
+    /// A lane of a device: where there are several, with its number.
     fn on(&self, name: &str, device: u32) -> String {
+        let name = self.lane_label(name);
         match self.devices.len() {
-            0 | 1 => name.to_owned(),
+            0 | 1 => name,
             _ => format!("{name} {device}"),
         }
     }
@@ -266,6 +292,24 @@ impl Report {
             0 | 1 => "lane",
             _ => "lane, GPU",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sample::report;
+
+    #[test]
+    fn lanes_cut_to_their_column_stay_unlike() {
+        let mut report = report();
+        let names = ["draft-extend", "draft-verify", "speculative", "draft"];
+        for name in names {
+            let mut row = report.lanes[0].clone();
+            row.lane = name.to_owned();
+            report.lanes.push(row);
+        }
+        let labels = names.map(|name| report.lane_label(name));
+        assert_eq!(labels, ["draf…3", "draf…4", "specul…", "draft"]);
     }
 }
 

@@ -3,7 +3,8 @@
 
 use super::*;
 use crate::check::Differences;
-use metrale_telemetry::kernel::{LANE_DECODE, LaneFigures, StandardError};
+use metrale_telemetry::kernel::{LANE_DECODE, LaneFigures, StandardError, StepShape};
+use metrale_telemetry::snapshot::StepLane;
 use metrale_telemetry::{Floor, Telemetry};
 
 pub(crate) fn report() -> Report {
@@ -81,6 +82,10 @@ pub(crate) fn report() -> Report {
                 ..Differences::default()
             }),
         }),
+        slowest_steps: vec![
+            slow_step(17, 52_000_100, Some((8_155, 37, 46))),
+            slow_step(12_345_678, 10_743_181, None),
+        ],
         notes: vec!["2 records dropped: 2 stamp 0 (never collected)".into()],
         shown: Shown {
             snapshot: snapshot(),
@@ -133,6 +138,23 @@ fn estimate(lane: &str, steps: u64, share: f64, error: Option<f64>) -> KernelLan
         error
     });
     row
+}
+
+fn slow_step(number: u64, gpu_ns: u64, shape: Option<(u32, u32, u32)>) -> StepSnapshot {
+    let mut step = StepSnapshot::default();
+    (step.number, step.gpu_ns, step.incomplete) = (number, gpu_ns, shape.is_none());
+    step.shape = shape.map(|(prompt, decode, requests)| {
+        let shape = StepShape::new().prompt_tokens(prompt);
+        shape.decode_tokens(decode).requests(requests)
+    });
+    step.lanes = [("admit", gpu_ns / 100), ("prefill", gpu_ns - gpu_ns / 100)]
+        .map(|(name, gpu_ns)| {
+            let mut lane = StepLane::default();
+            (lane.lane, lane.gpu_ns) = (name.into(), gpu_ns);
+            lane
+        })
+        .into();
+    step
 }
 
 /// What three armed steps in one of 189 decode steps left.

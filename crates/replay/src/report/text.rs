@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Driver, Report, Stamps, count, facts, measured};
+use super::{Driver, Report, Stamps, count, facts, measured, slow};
 
 /// `report` in lines of at most `width` characters.
 pub fn render(report: &Report, width: usize) -> String {
@@ -21,6 +21,7 @@ pub fn render(report: &Report, width: usize) -> String {
     out.gap();
     let marked = measured::kernels(report, &mut out);
     out.gap();
+    slow::steps(report, &mut out);
     facts::facts(report, marked, &mut out);
     out.text
 }
@@ -39,7 +40,7 @@ impl Page {
         let _ = writeln!(self.text, "{}", line.trim_end());
     }
 
-    fn gap(&mut self) {
+    pub(super) fn gap(&mut self) {
         self.text.push('\n');
     }
 
@@ -139,6 +140,9 @@ mod tests {
             let mut report = report();
             report.kernels[0].name = name.clone();
             report.kernels[0].lanes[0].estimate.steps = n;
+            report.slowest_steps[0].number = n;
+            report.slowest_steps[1].lanes[1].lane.clone_from(&note);
+            report.lanes[0].lane.clone_from(&note);
             report.trace = Some(name);
             report.device = note.clone();
             report.notes = vec![note];

@@ -7,6 +7,7 @@
 //! that overlap, the later begun.
 
 mod names;
+mod shapes;
 
 pub use names::{Lane, Patterns, Recognised, pattern_and_lane};
 

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the name of an annotation says of a step.
 
-/// The lane of a step, by its index in the recorder's lane order.
+use metrale_telemetry::kernel::{LANE_ADMIT, LANE_DECODE, LANE_PREFILL, LANES, StepShape};
+
+use super::shapes::{self, Batch};
+
+/// The lane of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Lane {
     /// Work outside every step, and steps that serve no tokens.
@@ -10,20 +14,22 @@ pub enum Lane {
     Prefill,
     /// A step without.
     Decode,
+    /// A lane of the caller's own, by its number among these.
+    Own(u8),
 }
 
 impl Lane {
-    /// The lanes in order.
+    /// The lanes that are always there, in order.
     pub const ALL: [Lane; 3] = [Lane::Admit, Lane::Prefill, Lane::Decode];
 
     /// The index of the lane in the recorder's lane order.
     pub fn index(self) -> usize {
-        self as usize
-    }
-
-    /// The lane's name.
-    pub fn name(self) -> &'static str {
-        ["admit", "prefill", "decode"][self.index()]
+        match self {
+            Lane::Admit => LANE_ADMIT,
+            Lane::Prefill => LANE_PREFILL,
+            Lane::Decode => LANE_DECODE,
+            Lane::Own(number) => LANES.len() + usize::from(number),
+        }
     }
 }
 
@@ -34,6 +40,8 @@ pub struct Recognised {
     pub lane: Lane,
     /// Whether the name states what kind of tokens the step serves.
     pub states_tokens: bool,
+    /// What the step is made of, where the name tells.
+    pub shape: Option<StepShape>,
 }
 
 /// Names of the caller's own that mark a step.
@@ -42,28 +50,44 @@ pub struct Recognised {
 /// stands for any text (none, too), and the whole name must match. `=` and a
 /// lane after it say what lane such a step is, whatever its name tells.
 #[derive(Clone, Debug, Default)]
-pub struct Patterns(Vec<String>);
+pub struct Patterns {
+    patterns: Vec<String>,
+    lanes: Vec<String>,
+}
 
-/// A pattern and the lane that is stated after it. What follows the last `=`
-/// and is no lane belongs to the pattern.
-pub fn pattern_and_lane(text: &str) -> (&str, Option<Lane>) {
+/// A pattern and the lane that is stated after it, one of `own` or of those that
+/// are always there. What follows the last `=` and is no lane belongs to the
+/// pattern.
+pub fn pattern_and_lane<'a>(text: &'a str, own: &[String]) -> (&'a str, Option<Lane>) {
     let stated = text.rsplit_once('=').and_then(|(pattern, name)| {
-        let lane = Lane::ALL.into_iter().find(|lane| lane.name() == name)?;
+        let of_all = || LANES.iter().position(|lane| *lane == name);
+        let of_own = own.iter().position(|lane| lane == name);
+        let lane = match of_own {
+            Some(number) => Lane::Own(u8::try_from(number).ok()?),
+            None => Lane::ALL[of_all()?],
+        };
         Some((pattern, Some(lane)))
     });
     stated.unwrap_or((text, None))
 }
 
 impl Patterns {
-    /// The built-in names and `patterns`.
-    pub fn new(patterns: Vec<String>) -> Self {
-        Patterns(patterns)
+    /// The built-in names and `patterns`, with lanes of the caller's own that
+    /// those may state.
+    pub fn new(patterns: Vec<String>, lanes: Vec<String>) -> Self {
+        Patterns { patterns, lanes }
+    }
+
+    /// The names of the caller's own lanes.
+    pub fn lanes(&self) -> &[String] {
+        &self.lanes
     }
 
     /// What `name` says, where it is a step's.
     pub fn recognise(&self, name: &[u8]) -> Option<Recognised> {
         let name = String::from_utf8_lossy(name);
-        let own = self.0.iter().map(|text| pattern_and_lane(text));
+        let own = self.patterns.iter();
+        let own = own.map(|text| pattern_and_lane(text, &self.lanes));
         let mut own = own
             .filter(|(pattern, _)| matches(pattern, &name))
             .peekable();
@@ -72,6 +96,7 @@ impl Patterns {
             return Some(Recognised {
                 lane,
                 states_tokens: true,
+                shape: shapes::shape(&name),
             });
         }
         builtin(&name).or_else(|| is_own.then(|| counted(&name)))
@@ -83,30 +108,22 @@ fn builtin(name: &str) -> Option<Recognised> {
     if name.starts_with("execute_") {
         return Some(counted(name));
     }
-    if let Some(rest) = name.strip_prefix("step[") {
-        let mode = rest
-            .trim_start()
-            .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
-            .next()
-            .unwrap_or("");
-        // A batch that extends any sequence by prompt tokens is prefill; an
-        // idle rank keeps the others company and serves none.
-        let extends = ["EXTEND", "PREFILL", "MIXED"]
-            .iter()
-            .any(|word| mode.contains(word));
-        let lane = match mode {
+    if let Some(batch) = Batch::of(name) {
+        let lane = match batch.mode {
             "IDLE" => Lane::Admit,
-            _ if extends && !mode.contains("DRAFT") => Lane::Prefill,
+            _ if batch.extends() => Lane::Prefill,
             _ => Lane::Decode,
         };
         return Some(Recognised {
             lane,
-            states_tokens: !mode.bytes().all(|b| b.is_ascii_digit()),
+            states_tokens: !batch.mode.bytes().all(|b| b.is_ascii_digit()),
+            shape: shapes::shape(name),
         });
     }
     name.strip_prefix("ProfilerStep#").map(|_| Recognised {
         lane: Lane::Decode,
         states_tokens: false,
+        shape: None,
     })
 }
 
@@ -148,6 +165,7 @@ fn counted(name: &str) -> Recognised {
             _ => Lane::Decode,
         },
         states_tokens: prompts.is_some(),
+        shape: shapes::shape(name),
     }
 }
 
@@ -205,7 +223,7 @@ mod tests {
     fn own_patterns() {
         let yes = |p: &str, n: &str| {
             assert!(
-                Patterns::new(vec![p.into()])
+                Patterns::new(vec![p.into()], Vec::new())
                     .recognise(n.as_bytes())
                     .is_some(),
                 "{p} {n}"
@@ -213,7 +231,7 @@ mod tests {
         };
         let no = |p: &str, n: &str| {
             assert!(
-                Patterns::new(vec![p.into()])
+                Patterns::new(vec![p.into()], Vec::new())
                     .recognise(n.as_bytes())
                     .is_none(),
                 "{p} {n}"
@@ -230,7 +248,7 @@ mod tests {
 
     #[test]
     fn requests_are_read_as_tokens_are() {
-        let patterns = Patterns::new(vec!["*step*".into()]);
+        let patterns = Patterns::new(vec!["*step*".into()], Vec::new());
         for (name, lane, stated) in [
             (
                 "[Executor] _forward_step 7: 2 ctx reqs, 5 gen reqs",
@@ -272,9 +290,11 @@ mod tests {
                 "run_prefill=prefill",
                 "bs=1",
                 "ProfilerStep#1=prefill",
+                "propose*=draft",
             ]
             .map(str::to_owned)
             .to_vec(),
+            vec!["sample".to_owned(), "draft".to_owned()],
         );
         let found = |name: &str| {
             let found = patterns.recognise(name.as_bytes())?;
@@ -286,7 +306,11 @@ mod tests {
         assert_eq!(found("bs=1 x"), Some((Lane::Decode, false)));
         assert_eq!(found("ProfilerStep#1"), Some((Lane::Prefill, true)));
         assert_eq!(found("ProfilerStep#2"), Some((Lane::Decode, false)));
-        assert_eq!(pattern_and_lane("a=b=decode"), ("a=b", Some(Lane::Decode)));
-        assert_eq!(pattern_and_lane("a=decoder"), ("a=decoder", None));
+        assert_eq!(found("propose_4"), Some((Lane::Own(1), true)));
+        let own = [];
+        let stated = |text| pattern_and_lane(text, &own);
+        assert_eq!(stated("a=b=decode"), ("a=b", Some(Lane::Decode)));
+        assert_eq!(stated("a=decoder"), ("a=decoder", None));
+        assert_eq!(stated("a=draft"), ("a=draft", None));
     }
 }

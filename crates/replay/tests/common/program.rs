@@ -61,7 +61,7 @@ pub(crate) fn rows(page: &str) -> Vec<Vec<&str>> {
 
 /// What the page says under a label, in one line; nothing where it says nothing.
 pub(crate) fn fact(page: &str, label: &str) -> String {
-    let facts = page.split("\n\n").nth(3).expect("facts");
+    let facts = page.rsplit("\n\n").next().expect("facts");
     let mut lines = facts.lines().skip_while(|line| !line.starts_with(label));
     let first = lines.next().unwrap_or(label);
     let rest = lines.take_while(|line| line.starts_with(' '));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every query of the dashboard, asked of a real server.
+//! Every query of the dashboard and of docs/metrics.md, asked of a real server.
 
 use super::server::Prometheus;
 use serde_json::Value;
@@ -56,6 +56,27 @@ pub(crate) fn every_query_has_an_answer(server: &Prometheus) {
                 .values(metric, label)
                 .iter()
                 .all(|(value, _)| !value.is_empty())
+        );
+    }
+}
+
+/// Those in blocks `promql`; they ask by the names of classic histograms too.
+pub(crate) fn every_documented_query_has_an_answer(server: &Prometheus) {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+    let text = std::fs::read_to_string(path).expect("the document");
+    let blocks: Vec<&str> = text.split("```promql\n").skip(1).collect();
+    assert!(blocks.len() >= 4, "{} queries", blocks.len());
+    for block in blocks {
+        let (query, _) = block.split_once("```").expect("a block ends");
+        let answers = server.query(query);
+        assert!(!answers.is_empty(), "no answer to {query}");
+        // A time by nothing is no number.
+        let known = answers
+            .iter()
+            .map(|answer| super::server::number(&answer["value"][1]));
+        assert!(
+            known.clone().any(|value| value > 0.0),
+            "{query}: {answers:?}"
         );
     }
 }

@@ -59,6 +59,7 @@ fn real_servers_hold_what_was_measured() {
     series::no_counter_fell(&classic, &[0, 0], &ports);
     dashboard::every_query_has_an_answer(&classic);
     dashboard::every_query_has_an_answer(&native);
+    dashboard::every_documented_query_has_an_answer(&classic);
     let page = http::get(replays[0].port, "/metrics", "text/plain");
     promtool_has_no_complaint(&page);
 

@@ -17,6 +17,7 @@ use expected::Length;
 use metrale_replay::plan::{self, Op, Plan, Timing, What};
 use metrale_replay::steps::{Lane, Patterns};
 use metrale_replay::workload;
+use metrale_telemetry::kernel::LANES;
 use recording::Recording;
 use serde_json::Value;
 
@@ -101,7 +102,7 @@ fn the_built_in_workload_adds_up_in_time() {
 
 /// By how much the spans of each lane are longer than their union in each step.
 fn lane_overlaps(plan: &Plan) -> BTreeMap<&'static str, u64> {
-    let mut overlaps = BTreeMap::from(Lane::ALL.map(|lane| (lane.name(), 0)));
+    let mut overlaps = BTreeMap::from(Lane::ALL.map(|lane| (LANES[lane.index()], 0)));
     let begins_step = |op: &Op| matches!(op.what, What::StepBegin { .. });
     for step in plan.ops.chunk_by(|_, op| !begins_step(op)) {
         let mut spans: Vec<_> = (step.iter())
@@ -116,7 +117,7 @@ fn lane_overlaps(plan: &Plan) -> BTreeMap<&'static str, u64> {
             for span in of_lane {
                 let end_ns = span.start_ns + span.span_ns as i64;
                 let twice_ns = reach_ns.min(end_ns).saturating_sub(span.start_ns).max(0);
-                *overlaps.get_mut(span.lane.name()).expect("a lane") += twice_ns as u64;
+                *overlaps.get_mut(LANES[span.lane.index()]).expect("a lane") += twice_ns as u64;
                 reach_ns = reach_ns.max(end_ns);
             }
         }

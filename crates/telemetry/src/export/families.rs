@@ -2,9 +2,9 @@
 //! Every metric there is: name, meaning, labels, and where its samples come
 //! from. `docs/metrics.md` shows the same table; a test holds them together.
 
-use super::kernels;
 use super::page::Page;
 use super::sample::{Family, Read, Sample, Value, count, known_nanos, sample};
+use super::{kernels, shapes};
 use crate::kernel::{LaneFigures, Ledger};
 use crate::snapshot::{LaneSnapshot, RecorderHealth, Snapshot};
 use prometheus_client::metrics::MetricType::{self, Counter, Gauge, Histogram, Info};
@@ -12,6 +12,7 @@ use prometheus_client::metrics::MetricType::{self, Counter, Gauge, Histogram, In
 const LANE: &[&str] = &["lane"];
 const KERNEL: &[&str] = &["kernel", "kind"];
 const KERNEL_LANE: &[&str] = &["kernel", "kind", "lane"];
+const SHAPE: &[&str] = &["lane", "mixed", "most_tokens"];
 const RING: &[&str] = &["ring"];
 
 const fn family(
@@ -54,7 +55,7 @@ const fn histogram(
     help: &'static str,
     read: fn(&Snapshot) -> Vec<Sample<'_>>,
 ) -> Family {
-    in_seconds(family(name, Histogram, help, LANE, "3 histograms", read))
+    in_seconds(family(name, Histogram, help, LANE, "1 for each lane", read))
 }
 
 /// In the order in which they are written.
@@ -69,6 +70,11 @@ pub(super) const FAMILIES: &[Family] = &[
     scalar("metrale_steps", Counter, "Steps begun", |snapshot| count(snapshot.steps)),
     scalar("metrale_launches", Counter, "Kernel launches, timed or not", |snapshot| count(snapshot.host.launches)),
     scalar("metrale_graph_launches", Counter, "Graph launches, timed or not", |snapshot| count(snapshot.host.graph_launches)),
+    // Shapes.
+    family("metrale_gpu_lane_tokens", Counter, "Tokens that a lane worked on, of steps that stated their shape: of prompts in `prefill`, of decode in the others, both where the lane did both", LANE, "1 for each lane", |snapshot| lanes(snapshot, |lane| Value::Count(shapes::tokens(lane)))),
+    in_seconds(family("metrale_gpu_lane_shape", Counter, "GPU time of a lane on these steps, by the tokens that it worked on: at most `most_tokens`, and more than half as many; the last has all above it too. `mixed`: it did the work of prefill and of decode", SHAPE, "36 for each lane", |snapshot| shapes::series(snapshot, |times| Value::Nanos(times.ns)))),
+    family("metrale_gpu_lane_shape_steps", Counter, "How many of these steps had the lane", SHAPE, "36 for each lane", |snapshot| shapes::series(snapshot, |times| Value::Count(times.steps))),
+    family("metrale_gpu_lane_shape_tokens", Counter, "Tokens that the lane worked on in them", SHAPE, "36 for each lane", |snapshot| shapes::series(snapshot, |times| Value::Count(times.tokens))),
     // Sampling.
     scalar("metrale_armed_steps", Counter, "Steps of which every launch was to be timed", |snapshot| count(snapshot.armed_steps)),
     scalar("metrale_sampled_launches", Counter, "Launches chosen to be timed", |snapshot| count(snapshot.sampled_launches)),
@@ -80,23 +86,23 @@ pub(super) const FAMILIES: &[Family] = &[
     family("metrale_gpu_kernel_busy_start_samples", Gauge, "Launches timed on complete armed steps so far that began while their stream was busy: they read no launch latency", KERNEL, "1 for each kernel", |snapshot| kernels::figures(snapshot, |row| Value::Count(row.busy_start_samples))),
     in_seconds(family("metrale_gpu_kernel_busy_start", Gauge, "GPU time of these", KERNEL, "1 for each kernel", |snapshot| kernels::figures(snapshot, |row| Value::Nanos(row.busy_start_ns)))),
     in_seconds(family("metrale_gpu_region_own", Gauge, "GPU time of regions on complete armed steps so far under no launch within them", KERNEL, "1 for each region", kernels::own)),
-    in_seconds(family("metrale_gpu_kernel_estimated", Gauge, "Estimated GPU time of all launches since the sampling last changed, timed or not", KERNEL_LANE, "3 for each kernel", |snapshot| kernels::estimates(snapshot, |estimate| Some(estimate.total_ns / 1e9)))),
-    in_seconds(family("metrale_gpu_kernel_estimated_error", Gauge, "Standard error of the estimated GPU time; absent while too few steps were timed", KERNEL_LANE, "3 for each kernel", |snapshot| kernels::estimates(snapshot, |estimate| Some(estimate.error?.total_ns / 1e9)))),
-    family("metrale_gpu_kernel_share_ratio", Gauge, "Estimated share of a lane's GPU time", KERNEL_LANE, "3 for each kernel", |snapshot| kernels::estimates(snapshot, |estimate| Some(estimate.share))),
-    family("metrale_gpu_kernel_share_error_ratio", Gauge, "Standard error of the estimated share; absent while too few steps were timed", KERNEL_LANE, "3 for each kernel", |snapshot| kernels::estimates(snapshot, |estimate| Some(estimate.error?.share))),
+    in_seconds(family("metrale_gpu_kernel_estimated", Gauge, "Estimated GPU time of all launches since the sampling last changed, timed or not", KERNEL_LANE, "1 for each kernel and lane", |snapshot| kernels::estimates(snapshot, |estimate| Some(estimate.total_ns / 1e9)))),
+    in_seconds(family("metrale_gpu_kernel_estimated_error", Gauge, "Standard error of the estimated GPU time; absent while too few steps were timed", KERNEL_LANE, "1 for each kernel and lane", |snapshot| kernels::estimates(snapshot, |estimate| Some(estimate.error?.total_ns / 1e9)))),
+    family("metrale_gpu_kernel_share_ratio", Gauge, "Estimated share of a lane's GPU time", KERNEL_LANE, "1 for each kernel and lane", |snapshot| kernels::estimates(snapshot, |estimate| Some(estimate.share))),
+    family("metrale_gpu_kernel_share_error_ratio", Gauge, "Standard error of the estimated share; absent while too few steps were timed", KERNEL_LANE, "1 for each kernel and lane", |snapshot| kernels::estimates(snapshot, |estimate| Some(estimate.error?.share))),
     // Coverage.
-    in_seconds(family("metrale_gpu_lane_armed", Counter, "GPU time of lanes on armed steps that were laid out in time", LANE, "3", |snapshot| figures(snapshot, |lane| lane.time_ns))),
-    in_seconds(family("metrale_gpu_lane_busy", Counter, "Of that, time in which a launch of the lane ran", LANE, "3", |snapshot| figures(snapshot, |lane| lane.busy_ns))),
-    in_seconds(family("metrale_gpu_lane_idle", Counter, "Of that, time in which none did: before the lane's first launch (`lead`), before a launch that the GPU waited for (`waited`), after the last (`tail`)", &["lane", "cause"], "9", idle)),
-    in_seconds(family("metrale_gpu_lane_overlap", Counter, "By how much the launches of these lanes took longer than the time that they cover", LANE, "3", |snapshot| figures(snapshot, |lane| lane.overlap_ns))),
-    in_seconds(family("metrale_gpu_lane_outside", Counter, "GPU time of launches outside their lane's time", LANE, "3", |snapshot| figures(snapshot, |lane| lane.outside_ns))),
-    family("metrale_gpu_lane_waits", Counter, "Launches that the GPU waited for, on these steps", LANE, "3", |snapshot| lanes(snapshot, |lane| Value::Count(lane.figures.unwrap_or_default().waits))),
-    in_seconds(family("metrale_gpu_lane_incomplete", Counter, "GPU time of lanes on armed steps that could not be laid out in time", LANE, "3", |snapshot| lanes(snapshot, |lane| Value::Nanos(lane.incomplete.ns)))),
+    in_seconds(family("metrale_gpu_lane_armed", Counter, "GPU time of lanes on armed steps that were laid out in time", LANE, "1 for each lane", |snapshot| figures(snapshot, |lane| lane.time_ns))),
+    in_seconds(family("metrale_gpu_lane_busy", Counter, "Of that, time in which a launch of the lane ran", LANE, "1 for each lane", |snapshot| figures(snapshot, |lane| lane.busy_ns))),
+    in_seconds(family("metrale_gpu_lane_idle", Counter, "Of that, time in which none did: before the lane's first launch (`lead`), before a launch that the GPU waited for (`waited`), after the last (`tail`)", &["lane", "cause"], "3 for each lane", idle)),
+    in_seconds(family("metrale_gpu_lane_overlap", Counter, "By how much the launches of these lanes took longer than the time that they cover", LANE, "1 for each lane", |snapshot| figures(snapshot, |lane| lane.overlap_ns))),
+    in_seconds(family("metrale_gpu_lane_outside", Counter, "GPU time of launches outside their lane's time", LANE, "1 for each lane", |snapshot| figures(snapshot, |lane| lane.outside_ns))),
+    family("metrale_gpu_lane_waits", Counter, "Launches that the GPU waited for, on these steps", LANE, "1 for each lane", |snapshot| lanes(snapshot, |lane| Value::Count(lane.figures.unwrap_or_default().waits))),
+    in_seconds(family("metrale_gpu_lane_incomplete", Counter, "GPU time of lanes on armed steps that could not be laid out in time", LANE, "1 for each lane", |snapshot| lanes(snapshot, |lane| Value::Nanos(lane.incomplete.ns)))),
     in_seconds(scalar("metrale_gpu_steps_armed", Counter, "Time that any lane took, on armed steps that were laid out in time", |snapshot| device(snapshot, |lanes| lanes.time_ns))),
     in_seconds(scalar("metrale_gpu_steps_busy", Counter, "Of that, time in which any launch ran", |snapshot| device(snapshot, |lanes| lanes.busy_ns))),
-    family("metrale_gpu_lane_coverage_ratio", Gauge, "Estimated share of a lane's GPU time in which a launch of it ran; the rest is idle time, copies and launches without a guard", LANE, "3", |snapshot| coverage(snapshot, |estimate| Some(estimate.share))),
-    family("metrale_gpu_lane_coverage_error_ratio", Gauge, "Standard error of the coverage; absent while too few steps were timed", LANE, "3", |snapshot| coverage(snapshot, |estimate| Some(estimate.error?.share))),
-    family("metrale_step_losses", Counter, "Steps and spans that timelines or estimates had to leave out", &["reason"], "5", losses),
+    family("metrale_gpu_lane_coverage_ratio", Gauge, "Estimated share of a lane's GPU time in which a launch of it ran; the rest is idle time, copies and launches without a guard", LANE, "1 for each lane", |snapshot| coverage(snapshot, |estimate| Some(estimate.share))),
+    family("metrale_gpu_lane_coverage_error_ratio", Gauge, "Standard error of the coverage; absent while too few steps were timed", LANE, "1 for each lane", |snapshot| coverage(snapshot, |estimate| Some(estimate.error?.share))),
+    family("metrale_step_losses", Counter, "Steps and spans that timelines or estimates had to leave out", &["reason"], "6", losses),
     // The ledger.
     scalar("metrale_gpu_spans_dropped", Counter, "Spans that found their slot in use", |snapshot| count(snapshot.spans_dropped)),
     scalar("metrale_gpu_span_failures", Counter, "Spans begun whose start, end or reading failed", |snapshot| count(snapshot.span_failures)),
@@ -122,6 +128,7 @@ pub(super) const FAMILIES: &[Family] = &[
     scalar("metrale_polling_stops", Counter, "How often slow polls stopped polling for ten seconds", |snapshot| count(health(snapshot, |health| health.polling_stops))),
     scalar("metrale_invalid_times", Counter, "Times that cannot be: negative, infinite, not a number, or longer than there was time for", |snapshot| count(health(snapshot, |health| health.invalid_times))),
     scalar("metrale_names_lost", Counter, "Names of kernels, graphs and regions that found no room", |snapshot| count(health(snapshot, |health| health.names_lost))),
+    family("metrale_step_callback_problems", Counter, "Records of steps that the application's callback `missed`, its calls that took over a millisecond (`slow`), and those that `panicked`", &["problem"], "3", callback),
     // The page.
     Family { read: Read::Page(snapshots), ..family(PAGE_FAMILY, Gauge, "Snapshots behind this page: `shown`, `added` to one with the same labels, or left out: `repeated`, of an `other_version`, with a number that is `not_finite`, with `no_gpu`", &["state"], "6 for each page", |_| Vec::new()) },
 ];
@@ -256,6 +263,19 @@ fn own_cost(snapshot: &Snapshot) -> Vec<Sample<'_>> {
         .into_iter()
         .filter_map(|(operation, ns)| Some(sample([("operation", operation)], Value::Nanos(ns?))));
     known.collect()
+}
+
+fn callback(snapshot: &Snapshot) -> Vec<Sample<'_>> {
+    let of = |(problem, count)| sample([("problem", problem)], Value::Count(count));
+    let problems = [
+        ("missed", health(snapshot, |health| health.records_missed)),
+        ("slow", health(snapshot, |health| health.slow_callbacks)),
+        (
+            "panicked",
+            health(snapshot, |health| health.callback_panics),
+        ),
+    ];
+    problems.map(of).into()
 }
 
 fn health(snapshot: &Snapshot, count: fn(&RecorderHealth) -> u64) -> u64 {

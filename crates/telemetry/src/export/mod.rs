@@ -42,6 +42,7 @@ mod kernels;
 mod labels;
 mod page;
 mod sample;
+mod shapes;
 #[cfg(test)]
 mod tests;
 mod write;

@@ -9,8 +9,8 @@ mod strict;
 use super::families::{FAMILIES, PAGE_FAMILY};
 use super::{MetraleCollector, text};
 use crate::Telemetry;
-use crate::kernel::{Incomplete, LaneFigures, RowFigures, SpanKey, StepLosses};
-use crate::snapshot::{OldestSpanSnapshot, RecorderSnapshot, RowKind, Snapshot};
+use crate::kernel::{Incomplete, LaneFigures, RowFigures, ShapeTimes, SpanKey, StepLosses};
+use crate::snapshot::{OldestSpanSnapshot, RecorderHealth, RecorderSnapshot, RowKind, Snapshot};
 use prometheus_client::encoding::text as openmetrics;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
@@ -72,6 +72,12 @@ fn full() -> Snapshot {
     };
     for age_ns in [Some(31_000_000_000), Some(4), None] {
         snapshot.recorders.push(RecorderSnapshot {
+            health: RecorderHealth {
+                records_missed: 1,
+                slow_callbacks: 2,
+                callback_panics: 3,
+                ..RecorderHealth::default()
+            },
             oldest: vec![
                 oldest("kernels", false, age_ns),
                 oldest("lanes", true, Some(500_000_000)),
@@ -95,6 +101,20 @@ fn full() -> Snapshot {
         steps: 2,
         ns: 3_000_000_000,
     };
+    for (mixed, most_tokens, ns) in [
+        (false, 128, 3_000_000_000),
+        (true, 65_536, 500_000_000),
+        // Of nobody's buckets.
+        (false, 100, 1),
+    ] {
+        snapshot.lanes[1].shapes.push(ShapeTimes {
+            mixed,
+            most_tokens,
+            steps: 4,
+            ns,
+            tokens: 400,
+        });
+    }
     snapshot.device = Some(figures.plus(figures));
     snapshot.losses = StepLosses {
         incomplete_steps: 11,
@@ -236,6 +256,27 @@ fn figures_are_those_of_the_snapshot_in_base_units() {
         ("gpu_lane_waits_total{GPU,lane=prefill}", 7.0),
         ("gpu_lane_incomplete_seconds_total{GPU,lane=prefill}", 3.0),
         ("gpu_steps_armed_seconds_total{GPU}", 2.0),
+        ("gpu_lane_tokens_total{GPU,lane=prefill}", 1_200.0),
+        ("gpu_lane_tokens_total{GPU,lane=decode}", 0.0),
+        (
+            "gpu_lane_shape_seconds_total{GPU,lane=prefill,mixed=false,most_tokens=128}",
+            3.0,
+        ),
+        (
+            "gpu_lane_shape_seconds_total{GPU,lane=prefill,mixed=true,most_tokens=65536}",
+            0.5,
+        ),
+        (
+            "gpu_lane_shape_steps_total{GPU,lane=prefill,mixed=true,most_tokens=65536}",
+            4.0,
+        ),
+        (
+            "gpu_lane_shape_tokens_total{GPU,lane=prefill,mixed=false,most_tokens=128}",
+            400.0,
+        ),
+        ("step_callback_problems_total{GPU,problem=missed}", 3.0),
+        ("step_callback_problems_total{GPU,problem=slow}", 6.0),
+        ("step_callback_problems_total{GPU,problem=panicked}", 9.0),
         ("gpu_steps_busy_seconds_total{GPU}", 0.8),
         // Two kernels of one series.
         (
@@ -272,6 +313,10 @@ fn figures_are_those_of_the_snapshot_in_base_units() {
         let series = format!("metrale_{name}{{{}}}", labels.collect::<Vec<_>>().join(","));
         assert_eq!(samples.get(&series), Some(&value), "{series}");
     }
+    let shapes = samples
+        .keys()
+        .filter(|series| series.contains("lane_shape_seconds"));
+    assert_eq!(shapes.count(), 2, "a bucket of nobody's has no series");
 }
 
 #[test]

@@ -67,6 +67,9 @@ pub struct KernelInstruments {
 /// A lane that the application named.
 struct OwnLane {
     name: Box<str>,
+    /// The name of its ranges.
+    #[cfg(feature = "nvtx")]
+    range: std::ffi::CString,
     gpu: NanosHistogram,
     gap: NanosHistogram,
 }
@@ -122,6 +125,8 @@ impl KernelInstruments {
     pub(crate) fn name_lanes(&self, names: &LaneNames<'_>) -> bool {
         let own = names.iter().map(|name| OwnLane {
             name: name.into(),
+            #[cfg(feature = "nvtx")]
+            range: super::lane_ranges::range_name(name),
             gpu: NanosHistogram::new(),
             gap: NanosHistogram::new(),
         });
@@ -145,6 +150,12 @@ impl KernelInstruments {
     pub fn lane_name(&self, lane: usize) -> Option<&str> {
         let own = || self.own_lane(lane).map(|own| &*own.name);
         LANES.get(lane).copied().or_else(own)
+    }
+
+    /// The name of the ranges of a lane that the application named.
+    #[cfg(feature = "nvtx")]
+    pub(crate) fn own_lane_range(&self, lane: usize) -> Option<&std::ffi::CStr> {
+        self.own_lane(lane).map(|own| own.range.as_c_str())
     }
 
     /// GPU time of a lane's spans, whichever lane it is.

@@ -7,7 +7,7 @@
 //! [`EventOps`] behind it records and reads them. It knows no kernels either: it
 //! lands spans, and others add them up.
 
-mod estimates;
+pub(crate) mod estimates;
 pub(crate) mod fold;
 mod folded;
 mod folded_copy;

@@ -6,6 +6,7 @@
 
 #[cfg(feature = "prometheus")]
 mod export;
+mod graph;
 mod instruments;
 mod losses;
 mod merge;
@@ -14,3 +15,5 @@ mod ring;
 #[path = "../served/mod.rs"]
 mod served;
 mod source;
+#[path = "../twinned/mod.rs"]
+mod twinned;

@@ -16,6 +16,7 @@
 
 mod statistics;
 
+pub(crate) use statistics::ratio;
 pub use statistics::{ENOUGH_STEPS, Estimate, StandardError};
 
 use super::MAX_LANES;
@@ -88,23 +89,23 @@ pub struct KernelEstimate {
 
 /// Sums over sampled steps of a kernel's time x and its lane's time y.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct KernelSums {
+pub(crate) struct KernelSums {
     /// Steps that had the kernel.
-    steps: u64,
-    sum_ns: u64,
-    squares: f64,
-    products: f64,
+    pub(crate) steps: u64,
+    pub(crate) sum_ns: u64,
+    pub(crate) squares: f64,
+    pub(crate) products: f64,
 }
 
 impl KernelSums {
-    const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         steps: 0,
         sum_ns: 0,
         squares: 0.0,
         products: 0.0,
     };
 
-    fn add(&mut self, ns: u64, lane_ns: u64) {
+    pub(crate) fn add(&mut self, ns: u64, lane_ns: u64) {
         self.steps += 1;
         self.sum_ns = self.sum_ns.saturating_add(ns);
         self.squares += (ns as f64).powi(2);
@@ -114,20 +115,20 @@ impl KernelSums {
 
 /// Sums over sampled steps of a lane's time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct LaneSums {
-    steps: u64,
-    ns: u64,
-    squares: f64,
+pub(crate) struct LaneSums {
+    pub(crate) steps: u64,
+    pub(crate) ns: u64,
+    pub(crate) squares: f64,
 }
 
 impl LaneSums {
-    const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         steps: 0,
         ns: 0,
         squares: 0.0,
     };
 
-    fn add(&mut self, ns: u64) {
+    pub(crate) fn add(&mut self, ns: u64) {
         self.steps += 1;
         self.ns = self.ns.saturating_add(ns);
         self.squares += (ns as f64).powi(2);

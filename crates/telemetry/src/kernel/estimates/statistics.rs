@@ -107,21 +107,28 @@ mod finite {
     }
 }
 
+/// A part's share of a whole, over the same values of both, and its standard
+/// error. `None` before there was a value.
+pub(crate) fn ratio(part: &KernelSums, whole: &LaneSums) -> Option<(f64, f64)> {
+    if whole.ns == 0 {
+        return None;
+    }
+    let share = part.sum_ns as f64 / whole.ns as f64;
+    let squares = (share * share).mul_add(
+        whole.squares,
+        (-2.0 * share).mul_add(part.products, part.squares),
+    );
+    Some((share, deviation(squares, whole.steps) / whole.ns as f64))
+}
+
 /// Of a kernel in a lane, from sampled steps, over which `sampled` sums the
 /// lane. `None` before there was one.
 pub(super) fn of_armed(kernel: &KernelSums, sampled: &LaneSums, lane: &Lane) -> Option<Estimate> {
-    if sampled.ns == 0 {
-        return None;
-    }
     let (sampled_ns, total_ns) = (sampled.ns as f64, lane.total_ns as f64);
-    let share = kernel.sum_ns as f64 / sampled_ns;
-    let squares = (share * share).mul_add(
-        sampled.squares,
-        (-2.0 * share).mul_add(kernel.products, kernel.squares),
-    );
+    let (share, spread) = ratio(kernel, sampled)?;
     // Of steps that were all timed nothing is left to chance.
     let untimed = 1.0 - sampled.steps as f64 / lane.steps.max(sampled.steps) as f64;
-    let chance = deviation(squares, sampled.steps) * untimed.sqrt() / sampled_ns;
+    let chance = spread * untimed.sqrt();
     let lost_ns = lane.incomplete_ns as f64;
     let lost = lost_ns / (sampled_ns + lost_ns) * share.max(1.0 - share);
     let left_out = lane.left_out_ns as f64 / sampled_ns;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a scrape allocates: within a bound, however long the process has run,
 //! and the harvest's part nothing once the series are there.
-#![cfg(all(feature = "prometheus", not(metrale_loom)))]
 
+use super::asked;
 use metrale_telemetry::Telemetry;
 use metrale_telemetry::export::MetraleCollector;
 use metrale_telemetry::kernel::{KERNEL_TABLE_SLOTS, SpanKey};
@@ -10,39 +10,7 @@ use metrale_telemetry::runtime::KernelName;
 use metrale_telemetry::snapshot::MAX_KERNEL_SERIES;
 use prometheus_client::encoding::prometheus_text;
 use prometheus_client::registry::Registry;
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-
-thread_local! {
-    /// Bytes that this thread asked for.
-    static ASKED: Cell<usize> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: every call is handed to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ASKED.set(ASKED.get() + layout.size());
-        // SAFETY: promised by the caller.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        // SAFETY: promised by the caller.
-        unsafe { System.dealloc(place, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// What `work` asked for.
-fn asked<T>(work: impl FnOnce() -> T) -> usize {
-    let before = ASKED.get();
-    drop(work());
-    ASKED.get() - before
-}
 
 /// Every histogram bucket and every row used, by so many rounds.
 fn fill(telemetry: &Telemetry, rounds: u64) {
