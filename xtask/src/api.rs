@@ -19,10 +19,11 @@ use crate::{
 };
 
 /// The crates, and the features that show all of each that needs no libclang.
-const CRATES: [(&str, &[&str]); 3] = [
+const CRATES: [(&str, &[&str]); 4] = [
     ("metrale-gpu-sys", &[]),
     ("metrale-telemetry", &["--features", "prometheus"]),
     ("metrale-gpu-runtime", &[]),
+    ("metrale-http", &[]),
 ];
 
 /// The C library, and its header in it.

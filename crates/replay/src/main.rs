@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use metrale_replay::http::Server;
+use metrale_http::{Pages, Server};
 use metrale_replay::options::{self, NoOptions, Options, Stamps};
 use metrale_replay::plan::{self, Timing};
 use metrale_replay::play::{PlayError, Playing, Settings};
@@ -98,9 +98,10 @@ fn serve(
     stuck_after: Duration,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let address = server.address()?;
-    server.start(playing.telemetry(), stuck_after)?;
+    let pages = Pages::new(playing.telemetry().iter().copied()).stuck_after(stuck_after);
+    server.start(pages.router())?;
     say(&format!(
-        "serving   http://{address}/metrics, /snapshot.json and /healthz\n"
+        "serving   http://{address}/ and /snapshot.json, /metrics, /healthz\n"
     ));
     let until = serve_for.and_then(|time| Instant::now().checked_add(time));
     Ok(playing.repeat(until)?)

@@ -5,6 +5,7 @@ use crate::kernel::{
     RecentSteps, ShapeTimes, SlowMinute, StepCursor, StepRecord, StepShape, Timeline,
 };
 use crate::level::Level;
+use crate::snapshot::KernelName;
 use crate::step::Step;
 use crate::telemetry::Telemetry;
 
@@ -56,5 +57,13 @@ impl Telemetry {
     #[must_use]
     pub fn timelines(&self) -> Vec<Timeline> {
         self.instruments().timelines()
+    }
+
+    /// The name of a row ([`TimelineSpan::func`](crate::kernel::TimelineSpan)),
+    /// if a recorder knows one, alive or closed. It takes a lock that no serving
+    /// thread takes but to name a row.
+    #[must_use]
+    pub fn row_name(&self, func: u64) -> Option<KernelName> {
+        self.recorders.read().name(func)
     }
 }

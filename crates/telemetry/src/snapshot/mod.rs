@@ -17,7 +17,7 @@ mod steps;
 mod take;
 
 pub use crate::graph::{GraphFigures, GraphRow, NodeKind};
-pub use crate::rows::RowKind;
+pub use crate::rows::{KernelName, RowKind};
 pub use crate::series::{KernelSeries, MAX_KERNEL_SERIES, OTHER_KERNELS};
 pub use graphs::{GraphSnapshot, TwinLedger};
 pub use merge::MergeError;

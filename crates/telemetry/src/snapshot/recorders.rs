@@ -141,7 +141,7 @@ impl Recorders {
     }
 
     /// All of them at one moment.
-    pub(super) fn read(&self) -> Reading<'_> {
+    pub(crate) fn read(&self) -> Reading<'_> {
         Reading(lock_alive(&self.0))
     }
 }
@@ -166,7 +166,7 @@ impl fmt::Debug for Recorders {
 }
 
 /// Keeps recorders from coming and closing while a snapshot is taken.
-pub(super) struct Reading<'a>(Option<MutexGuard<'a, List>>);
+pub(crate) struct Reading<'a>(Option<MutexGuard<'a, List>>);
 
 impl Reading<'_> {
     fn known(&self) -> impl Iterator<Item = &Known> {
@@ -188,7 +188,7 @@ impl Reading<'_> {
     }
 
     /// The name of a row, by the first that has one; none is empty.
-    pub(super) fn name(&self, func: u64) -> Option<KernelName> {
+    pub(crate) fn name(&self, func: u64) -> Option<KernelName> {
         let mut names = self.known().filter_map(|known| known.name(func));
         names.find(|name| !name.text.is_empty())
     }
