@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The public API of the library crates, a line for each item, in `docs/api`: a
-//! change of it shows in review.
+//! The public API of the library crates, a line for each item, in `docs/api`, and
+//! of the C library as its header: a change of it shows in review.
 //!
-//! It is read from rustdoc's JSON, whose format has a version of its own: the
+//! The former is read from rustdoc's JSON, whose format has a version of its own: the
 //! crate `public-api` is bound to the one of `rust-toolchain.toml`'s rustdoc, and
 //! says so where the two differ.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use xshell::cmd;
 
@@ -16,18 +19,22 @@ use crate::{
 };
 
 /// The crates, and the features that show all of each that needs no libclang.
-const CRATES: [(&str, &[&str]); 3] = [
+const CRATES: [(&str, &[&str]); 4] = [
     ("metrale-gpu-sys", &[]),
     ("metrale-telemetry", &["--features", "prometheus,trace"]),
     ("metrale-gpu-runtime", &[]),
+    ("metrale-http", &[]),
 ];
+
+/// The C library, and its header in it.
+const C_LIBRARY: &str = "crates/capi";
+const HEADER: &str = "include/metrale.h";
 
 /// Compares the files with the sources, or writes them.
 pub(crate) fn run(write: bool) -> Result<()> {
     let mut stale = Vec::new();
-    for (package, features) in CRATES {
-        let path = PathBuf::from(format!("docs/api/{package}.txt"));
-        let (file, now) = (cargo::root().join(&path), listing(package, features)?);
+    for (path, now) in files()? {
+        let file = cargo::root().join(&path);
         if write {
             fs::write(&file, now).context(|| format!("write {}", file.display()))?;
         } else if fs::read_to_string(&file).ok().as_deref() != Some(now.as_str()) {
@@ -38,6 +45,30 @@ pub(crate) fn run(write: bool) -> Result<()> {
         true => Ok(()),
         false => Err(Error::Api(stale)),
     }
+}
+
+/// Each file, and what the sources make of it.
+fn files() -> Result<Vec<(PathBuf, String)>> {
+    let mut files = vec![(Path::new(C_LIBRARY).join(HEADER), header()?)];
+    for (package, features) in CRATES {
+        let path = PathBuf::from(format!("docs/api/{package}.txt"));
+        files.push((path, listing(package, features)?));
+    }
+    Ok(files)
+}
+
+/// The header, as the library's `cbindgen.toml` wants it.
+fn header() -> Result<String> {
+    let library = cargo::root().join(C_LIBRARY);
+    let config = cbindgen::Config::from_file(library.join("cbindgen.toml"));
+    let mut header = Vec::new();
+    cbindgen::Builder::new()
+        .with_crate(&library)
+        .with_config(config.map_err(Error::Cbindgen)?)
+        .generate()
+        .map_err(|error| Error::Cbindgen(error.to_string()))?
+        .write(&mut header);
+    String::from_utf8(header).map_err(|error| Error::Cbindgen(error.to_string()))
 }
 
 /// The public items of a package, sorted as its modules are.

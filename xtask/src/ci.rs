@@ -12,7 +12,7 @@ use xshell::cmd;
 use crate::{
     api, cargo, demo, differential,
     error::{Context, Error, Result},
-    gpu_bench, hta, loom, nvtx, outside, test, tidy, traces,
+    gpu_bench, hta, loom, nvtx, outside, python, test, tidy, traces,
 };
 
 type Step = (&'static str, fn() -> Result<()>);
@@ -24,6 +24,7 @@ const STEPS: &[Step] = &[
     ("api", || api::run(false)),
     ("tidy", tidy::run),
     ("test", || test::run(&[])),
+    ("python", || python::run(&[])),
     ("outside", outside::run),
     ("differential", || differential::run(None, None)),
     ("loom", || loom::run(&[])),

@@ -32,10 +32,8 @@ pub(crate) enum Error {
     /// The feature `nvtx` cannot be built, and must be.
     #[error("no libclang, which feature nvtx needs; on Debian: apt-get install libclang-dev")]
     NoLibclang,
-    /// HolisticTraceAnalysis cannot be installed, and must be.
-    #[error(
-        "no python3 with venv, which HolisticTraceAnalysis needs; on Debian: apt-get install python3-venv"
-    )]
+    /// What is written in Python cannot be tested, and must be.
+    #[error("no python3 with venv; on Debian: apt-get install python3-venv")]
     NoPython,
     /// The recorded traces are asked for and are not there.
     #[error(
@@ -73,6 +71,9 @@ pub(crate) enum Error {
     /// The public API cannot be read from rustdoc's output.
     #[error("rustdoc's JSON: {0}")]
     Rustdoc(#[from] public_api::Error),
+    /// The C header cannot be made.
+    #[error("cbindgen: {0}")]
+    Cbindgen(String),
     /// Some models failed; their output is above.
     #[error("{0} model(s) failed: {1}")]
     Models(usize, String),

@@ -43,10 +43,16 @@ xflags::xflags! {
         }
         /// Check the house rules that no lint can: layers, SPDX lines, links.
         cmd tidy {}
-        /// Compare the libraries' public API with docs/api.
+        /// Compare the libraries' public API with docs/api, and the C header with
+        /// its sources.
         cmd api {
-            /// Write docs/api anew instead.
+            /// Write them anew instead.
             optional --write
+        }
+        /// Build the Python package and run its tests on the simulated driver.
+        cmd python {
+            /// Arguments of pytest, after `--`.
+            repeated args: OsString
         }
         /// Build the README's example as a crate outside the workspace, for each
         /// CUDA version that is promised.

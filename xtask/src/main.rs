@@ -19,6 +19,7 @@ mod loom;
 mod nvtx;
 mod outside;
 mod program;
+mod python;
 mod sim;
 mod test;
 mod tidy;
@@ -58,6 +59,7 @@ fn run(cmd: XtaskCmd) -> Result<()> {
         XtaskCmd::Differential(flags) => differential::run(flags.sequences, flags.seed),
         XtaskCmd::Tidy(_) => tidy::run(),
         XtaskCmd::Api(flags) => api::run(flags.write),
+        XtaskCmd::Python(flags) => python::run(&flags.args),
         XtaskCmd::Outside(_) => outside::run(),
         XtaskCmd::Hta(_) => hta::run(),
         XtaskCmd::Bench(flags) => bench::run(&flags),

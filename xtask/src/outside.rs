@@ -24,10 +24,11 @@ const HEADING: &str = "Use it in your server";
 const PROGRAM: &str = "crates/gpu-runtime/examples/readme.rs";
 
 /// What a server depends on, from the bottom up.
-const LIBRARIES: [&str; 3] = [
+const LIBRARIES: [&str; 4] = [
     "metrale-gpu-sys",
     "metrale-telemetry",
     "metrale-gpu-runtime",
+    "metrale-http",
 ];
 
 /// A program on raw handles, for a cudarc that does not tell those of functions.

@@ -18,6 +18,7 @@ pub(crate) const MORE_FEATURES: &[&[&str]] = &[
     &["--package", "metrale-gpu-runtime", "--no-default-features"],
     // Without the protobuf that the workspace asks of prometheus-client.
     &["--package", "metrale-telemetry", "--features", "prometheus"],
+    &["--package", "metrale-http"],
 ];
 
 /// Runs the tests; `args` go to the test runner.

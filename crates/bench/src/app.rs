@@ -4,7 +4,8 @@
 //! every other call is the recorder's.
 
 use metrale_gpu_runtime::timing::{
-    ContextRef, FuncRef, Harvest, Recorder, RecorderConfig, StreamRef,
+    ContextRef, FuncRef, GraphLaunch, Harvest, RawGraph, Recorder, RecorderConfig, StreamRef,
+    TwinsConfig,
 };
 use metrale_gpu_sim::{app, control};
 use metrale_telemetry::kernel::LANES;
@@ -35,6 +36,18 @@ impl App {
         }
     }
 
+    /// A graph of one kernel that `launch` launches.
+    #[must_use]
+    pub fn graph(&self, launch: GraphLaunch) -> RawGraph {
+        let (graph, exec) = self.own.graph(1_000);
+        RawGraph {
+            graph,
+            exec,
+            flags: Some(0),
+            launch,
+        }
+    }
+
     /// Launches the kernel for `duration_ns` of GPU time.
     ///
     /// # Panics
@@ -52,6 +65,15 @@ impl App {
     /// Where it cannot be installed, and where `every` is 0.
     #[must_use]
     pub fn recorder(&self, level: Level, every: u64) -> Recorder {
+        self.recorder_with(level, every, None)
+    }
+
+    /// As [`recorder`](Self::recorder), with twins.
+    ///
+    /// # Panics
+    /// As for [`recorder`](Self::recorder).
+    #[must_use]
+    pub fn recorder_with(&self, level: Level, every: u64, twins: Option<TwinsConfig>) -> Recorder {
         let telemetry = Telemetry::new().leak();
         let config = TelemetryConfig {
             level,
@@ -62,6 +84,7 @@ impl App {
         let config = RecorderConfig {
             harvest: Harvest::Explicit,
             clock: control::now_ns,
+            twins,
             ..RecorderConfig::default()
         };
         let driver = app::driver().expect("the simulator is complete");

@@ -9,11 +9,12 @@ use crate::armed::Armed;
 use crate::events::{Done, Waiting};
 use crate::naive::NaiveRing;
 use crate::spans::{Spans, handle, kernel};
-use metrale_gpu_runtime::timing::{FuncRef, Recorder};
+use metrale_gpu_runtime::timing::{FuncRef, Recorder, Status, TwinState, TwinsConfig, Updates};
 use metrale_telemetry::instrument::NanosHistogram;
 use metrale_telemetry::kernel::{KernelInstruments, SpanKey, SpanRing, StepShape};
 use metrale_telemetry::runtime::{Fold, StepTable};
 use metrale_telemetry::{Level, Telemetry, TelemetryConfig};
+use std::ffi::c_void;
 use std::hint::black_box;
 
 /// A path.
@@ -73,6 +74,7 @@ pub const PATHS: &[HotPath] = &[
     path("lane_off", 10_000, lane_off),
     path("launch_off", 10_000, |n| launch(n, Level::Off)),
     path("launch_unarmed", 10_000, |n| launch(n, Level::Kernel)),
+    path("replay_unarmed", 10_000, replay_unarmed),
     path("step_disabled", 10_000, step_disabled),
     path("naive_begin_end", 10_000, begin_end::<NaiveRing<Done>>),
     HotPath {
@@ -255,6 +257,37 @@ fn launch(n: u64, level: Level) {
         drop(black_box(lane.launch_guard(spin)));
     }
     assert_eq!(recorder.kernel_ledger().attempts, 0);
+}
+
+/// A replay on a step that is not armed, of a graph with a twin; the driver's part
+/// does nothing.
+fn replay_unarmed(n: u64) {
+    unsafe extern "C" fn nothing(_: *mut c_void, _: *mut c_void) -> Status {
+        Status::SUCCESS
+    }
+    let app = App::new(1);
+    let recorder = app.recorder_with(Level::Kernel, 64, Some(TwinsConfig::default()));
+    let stream = stream_ref(app.streams[0]);
+    let graph = app.graph(nothing);
+    // SAFETY: the graph lives as long as the simulator's world.
+    let twin = unsafe { recorder.twin_raw(graph, "graph", Updates::Never) };
+    assert_eq!(twin.state(), TwinState::Ready);
+    let mut steps = std::iter::repeat_with(|| recorder.step()).take(128);
+    // The stream of the last launch is known of armed ones.
+    let armed = steps.find(|step| step.is_armed()).expect("one in 64");
+    armed.lane(0, stream).replay(&twin).expect("nothing fails");
+    drop(armed);
+    let step = steps.find(|step| !step.is_armed()).expect("most are not");
+    let lane = step.lane(0, stream);
+    for _ in 0..n {
+        black_box(lane.replay(black_box(&twin))).expect("nothing fails");
+    }
+    assert_eq!(
+        recorder.twin_ledger().plain(),
+        1,
+        "{:?}",
+        recorder.twin_ledger()
+    );
 }
 
 /// A step of one lane with one launch where nothing is measured.

@@ -119,6 +119,12 @@ impl App {
     /// A graph of one kernel, instantiated.
     #[must_use]
     pub fn graph_exec(&self, duration_ns: u64) -> u64 {
+        self.graph(duration_ns).1
+    }
+
+    /// A graph of one kernel, and its executable.
+    #[must_use]
+    pub fn graph(&self, duration_ns: u64) -> (u64, u64) {
         let stream = self.new_stream();
         self.begin_capture(stream, THREAD_LOCAL);
         assert!(self.launch(self.spin, stream, duration_ns).is_success());
@@ -129,7 +135,7 @@ impl App {
             cu!("cuGraphInstantiateWithFlags", &raw mut exec => *mut u64, graph => u64, 0 => u64);
         assert_eq!(made, Status::SUCCESS);
         self.destroy_stream(stream);
-        exec
+        (graph, exec)
     }
 
     /// The launch's status.

@@ -66,8 +66,9 @@
 //!   made by hand, allocations outside a capture.
 //! - The device is never full: work of different streams runs side by side.
 //! - Copies are ordered by the host's calls, not by the stream.
-//! - No green contexts, IPC, managed or peer memory, host callbacks, textures,
-//!   occupancy, module globals, WDDM, MPS. A function that is not exported is
+//! - A host function runs as the call that gives it to a stream returns; variables of a
+//!   module begin as zeros, whatever its text says.
+//! - No green contexts, IPC, peer memory, textures, occupancy, WDDM, MPS. A function that is not exported is
 //!   missing, as in an older driver.
 //! - The CUDA runtime library does not run on it.
 //!

@@ -2,7 +2,7 @@
 //! Device memory, backed by host memory of this process.
 //!
 //! A device pointer is an address of the simulator's own; only copies reach
-//! what is behind it. Bytes move at the call (or graph launch) that says so,
+//! what is behind it, but for managed memory, whose address is the host's. Bytes move at the call (or graph launch) that says so,
 //! in the host's order; only the time they take is accounted to the stream.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -28,10 +28,51 @@ pub(crate) enum Transfer {
     Fill { to: u64, value: u8, bytes: usize },
 }
 
+/// Memory of this process, freed as it goes.
 #[derive(Debug)]
 struct Block {
     context: u64,
-    bytes: Box<[u8]>,
+    /// Where it lies, as a number: the host writes to managed memory at any time.
+    at: usize,
+    layout: Layout,
+}
+
+impl Block {
+    /// Zeroed; `bytes` is at least 1.
+    fn new(context: u64, bytes: usize) -> Result<Self, Status> {
+        // What every allocator gives: more would touch every page.
+        let layout = Layout::from_size_align(bytes, 16);
+        let layout = layout.map_err(|_| Status::ERROR_OUT_OF_MEMORY)?;
+        // SAFETY: the layout's size is not 0.
+        let start = unsafe { alloc_zeroed(layout) };
+        if start.is_null() {
+            return Err(Status::ERROR_OUT_OF_MEMORY);
+        }
+        let at = start.expose_provenance();
+        Ok(Self {
+            context,
+            at,
+            layout,
+        })
+    }
+
+    const fn len(&self) -> usize {
+        self.layout.size()
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        let start = ptr::with_exposed_provenance_mut(self.at);
+        // SAFETY: the block's own, initialised, for as long as it lives; a program
+        // that writes to managed memory during a call races on a real GPU too.
+        unsafe { std::slice::from_raw_parts_mut(start, self.len()) }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: from `alloc_zeroed` with that layout, and freed once.
+        unsafe { dealloc(ptr::with_exposed_provenance_mut(self.at), self.layout) };
+    }
 }
 
 #[derive(Debug)]
@@ -62,26 +103,31 @@ impl Memory {
 
     /// Allocates zeroed device memory; `bytes` is at least 1.
     pub(crate) fn allocate(&mut self, context: u64, bytes: usize) -> Result<u64, Status> {
+        let block = self.block(context, bytes)?;
+        let address = self.next;
+        self.next += (bytes as u64).next_multiple_of(ALIGN) + ALIGN;
+        self.blocks.insert(address, block);
+        Ok(address)
+    }
+
+    /// As [`Memory::allocate`], at an address that is the host's too.
+    pub(crate) fn allocate_managed(&mut self, context: u64, bytes: usize) -> Result<u64, Status> {
+        let block = self.block(context, bytes)?;
+        let address = block.at as u64;
+        self.blocks.insert(address, block);
+        Ok(address)
+    }
+
+    fn block(&mut self, context: u64, bytes: usize) -> Result<Block, Status> {
         if bytes == 0 {
             return Err(Status::ERROR_INVALID_VALUE);
         }
         if bytes > self.free_bytes() {
             return Err(Status::ERROR_OUT_OF_MEMORY);
         }
-        let layout = Layout::array::<u8>(bytes).map_err(|_| Status::ERROR_OUT_OF_MEMORY)?;
-        // SAFETY: the layout's size is not 0.
-        let start = unsafe { alloc_zeroed(layout) };
-        if start.is_null() {
-            return Err(Status::ERROR_OUT_OF_MEMORY);
-        }
-        let slice = ptr::slice_from_raw_parts_mut(start, bytes);
-        // SAFETY: just allocated with the layout of `[u8]` of that length, and zeroed.
-        let bytes = unsafe { Box::from_raw(slice) };
-        let address = self.next;
-        self.used += bytes.len();
-        self.next += (bytes.len() as u64).next_multiple_of(ALIGN) + ALIGN;
-        self.blocks.insert(address, Block { context, bytes });
-        Ok(address)
+        let block = Block::new(context, bytes)?;
+        self.used += bytes;
+        Ok(block)
     }
 
     /// Frees device memory; NULL is nothing to free, an unknown address gives 1.
@@ -91,7 +137,7 @@ impl Memory {
         }
         let block = self.blocks.remove(&address);
         let block = block.ok_or(Status::ERROR_INVALID_VALUE)?;
-        self.used = self.used.saturating_sub(block.bytes.len());
+        self.used = self.used.saturating_sub(block.len());
         Ok(())
     }
 
@@ -102,7 +148,7 @@ impl Memory {
 
     pub(crate) fn free_context(&mut self, context: u64) {
         self.blocks.retain(|_, block| block.context != context);
-        let blocks: usize = self.blocks.values().map(|block| block.bytes.len()).sum();
+        let blocks: usize = self.blocks.values().map(Block::len).sum();
         self.used = blocks + self.reserved;
     }
 
@@ -156,7 +202,7 @@ impl Memory {
             .ok_or(Status::ERROR_INVALID_VALUE)?;
         let offset = usize::try_from(address - start).ok();
         offset
-            .and_then(|offset| block.bytes.get_mut(offset..offset.checked_add(bytes)?))
+            .and_then(|offset| block.bytes().get_mut(offset..offset.checked_add(bytes)?))
             .ok_or(Status::ERROR_INVALID_VALUE)
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the simulator reads of a module's PTX text: the entries, the sizes of
-//! their parameters, and which parameter is a duration. Bodies are not run.
+//! their parameters, which parameter is a duration, and the sizes of variables.
+//! Bodies are not run.
 
 /// One `.entry` of a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +55,42 @@ pub(crate) fn parse(text: &str) -> Option<Vec<Entry>> {
     Some(entries)
 }
 
+/// Names and sizes in bytes of a text's variables (`.global`, `.const`), in order;
+/// what they are initialised with is not read.
+pub(crate) fn variables(text: &str) -> Vec<(String, usize)> {
+    let text = without_comments(text);
+    let mut found = Vec::new();
+    // Of what stands outside of braces: a body names state spaces too.
+    let (mut depth, mut begin) = (0_usize, 0);
+    for (at, c) in text.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 && matches!(c, ';' | '}') {
+            found.extend(text.get(begin..at).and_then(variable));
+            begin = at + 1;
+        }
+    }
+    found
+}
+
+/// Of `.visible .global .align 4 .b8 table[64]`, also after lines of directives.
+fn variable(statement: &str) -> Option<(String, usize)> {
+    let declared = statement.split('=').next()?;
+    let space = [".global", ".const"]
+        .iter()
+        .find_map(|space| declared.split_once(&format!("{space} ")));
+    let (before, declaration) = space?;
+    // An entry's parameter may be a pointer to that space.
+    if before.contains('(') {
+        return None;
+    }
+    let (name, size, _) = declared_as(declaration)?;
+    Some((name.to_owned(), size))
+}
+
 fn is_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%')
 }
@@ -61,7 +98,11 @@ fn is_name(c: char) -> bool {
 /// Name, size in bytes and whether it is a plain `.u64`, of `.param .u64 n`,
 /// `.param .align 8 .b8 n[64]`, `.param .u64 .ptr .global .align 1 n`.
 fn parameter(declaration: &str) -> Option<(&str, usize, bool)> {
-    let words = declaration.strip_prefix(".param")?.split_whitespace();
+    declared_as(declaration.strip_prefix(".param")?)
+}
+
+fn declared_as(declaration: &str) -> Option<(&str, usize, bool)> {
+    let words = declaration.split_whitespace();
     let mut element = None;
     let mut name = None;
     for word in words {
@@ -126,7 +167,24 @@ fn without_comments(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{parse, variables};
+
+    #[test]
+    fn variables_are_those_outside_of_bodies() {
+        let text = ".version 7.0
+            .target sm_70
+            .visible .global .align 4 .b8 table[64];
+            .const .f64 scale = 2.5; // .global .u32 no;
+            .visible .entry spin(.param .u64 .ptr .global .align 1 spin_param_0)
+            { .reg .b32 %r<2>; ld.global.u32 %r1, [table]; { ret; } }
+            .global .align 8 .u64 count = 7;";
+        let found = variables(text);
+        let found: Vec<_> = found
+            .iter()
+            .map(|(name, bytes)| (&**name, *bytes))
+            .collect();
+        assert_eq!(found, [("table", 64), ("scale", 8), ("count", 8)]);
+    }
 
     #[test]
     fn entries_parameters_and_durations_are_read() {

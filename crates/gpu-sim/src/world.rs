@@ -22,7 +22,7 @@ use crate::graph::Graph;
 use crate::handles::Table;
 use crate::log::Log;
 use crate::memory::Memory;
-use crate::module::{Function, Module};
+use crate::module::{Function, Library, LibraryKernel, Module};
 use crate::stream::Stream;
 use crate::symbols::Symbol;
 use crate::thread::Thread;
@@ -88,6 +88,8 @@ pub(crate) struct World {
     pub(crate) events: Table<Event>,
     pub(crate) modules: Table<Module>,
     pub(crate) functions: Table<Function>,
+    pub(crate) libraries: Table<Library>,
+    pub(crate) kernels: Table<LibraryKernel>,
     pub(crate) graphs: Table<Graph>,
     pub(crate) execs: Table<Exec>,
     pub(crate) objects: Table<UserObject>,
@@ -146,6 +148,8 @@ impl World {
             events: Table::new(0x5602_e000_0000),
             modules: Table::new(0x5603_d000_0000),
             functions: Table::new(0x5604_f000_0000),
+            libraries: Table::new(0x5608_1000_0000),
+            kernels: Table::new(0x5609_4000_0000),
             graphs: Table::new(0x5605_6000_0000),
             execs: Table::new(0x5606_7000_0000),
             objects: Table::new(0x5607_b000_0000),
@@ -327,6 +331,7 @@ impl World {
         {
             self.unload(*module);
         }
+        self.forget_modules(context);
         let doomed: Vec<u64> = self
             .captures
             .iter()

@@ -7,14 +7,13 @@
 //! host operations; [`model`] predicts what an in-order device makes of them;
 //! [`driver`] decides what runs them and [`play`] does, with kernels that
 //! [`ptx`] wrote; [`check`] holds what was read against the timeline,
-//! [`report`] shows the result, and [`http`] serves it.
+//! and [`report`] shows the result.
 #![deny(missing_docs)]
 
 pub mod check;
 mod device;
 pub mod driver;
-mod health;
-pub mod http;
+pub mod file;
 pub mod model;
 pub mod options;
 mod pace;
@@ -27,6 +26,5 @@ mod serve;
 pub mod simulator;
 pub mod steps;
 mod tally;
-pub mod timelines;
 pub mod trace;
 pub mod workload;

@@ -9,16 +9,16 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use metrale_replay::http::Server;
+use metrale_http::{Pages, Server, Traces};
+use metrale_replay::file::write_whole;
 use metrale_replay::options::{self, NoOptions, Options, Stamps};
 use metrale_replay::plan::{self, Timing};
 use metrale_replay::play::{PlayError, Playing, Settings};
 use metrale_replay::progress::Progress;
-use metrale_replay::report::{render, write_json_atomically};
+use metrale_replay::report::{render, write_json};
 use metrale_replay::steps::Patterns;
-use metrale_replay::timelines::Which;
 use metrale_replay::trace::{self, Limits, Trace, TraceError};
-use metrale_replay::{driver, timelines, workload};
+use metrale_replay::{driver, workload};
 
 /// Columns of the result.
 const WIDTH: usize = 80;
@@ -80,7 +80,7 @@ fn main() -> ExitCode {
         Err(error) => return fail(1, error),
     };
     if let Some(steps) = record_steps
-        && let Err(error) = timelines::record(playing.telemetry(), steps)
+        && let Err(error) = (playing.telemetry().iter()).try_for_each(|of| of.record_steps(steps))
     {
         return fail(2, error);
     }
@@ -89,16 +89,16 @@ fn main() -> ExitCode {
         Err(error) => return fail(1, error),
     };
     say(&render(&report, WIDTH));
-    if let Some(Err(error)) = json.map(|path| write_json_atomically(&path, &report)) {
+    if let Some(path) = json
+        && let Err(error) = write_whole(&path, |out| write_json(out, &report))
+    {
         return fail(2, error);
     }
     if let Some(path) = timeline {
-        let which = match record_steps {
-            Some(_) => Which::Recorded,
-            None => Which::Last,
-        };
-        if let Err(error) = timelines::write_file(&path, playing.telemetry(), which) {
-            return fail(2, format!("{}: {error}", path.display()));
+        let of = playing.telemetry();
+        let traces = Traces::recorded(of).unwrap_or_else(|| Traces::last(of));
+        if let Err(error) = write_whole(&path, |out| traces.write(out)) {
+            return fail(2, error);
         }
     }
     match server.map(|server| serve(server, &playing, serve_for, stuck_after)) {
@@ -115,9 +115,10 @@ fn serve(
     stuck_after: Duration,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let address = server.address()?;
-    server.start(playing.telemetry(), stuck_after)?;
+    let pages = Pages::new(playing.telemetry().iter().copied()).stuck_after(stuck_after);
+    server.start(pages.router())?;
     say(&format!(
-        "serving   http://{address}/metrics, /snapshot.json, /timeline.json and /healthz\n"
+        "serving   http://{address}/ and /snapshot.json, /trace.json, /metrics, /healthz\n"
     ));
     let until = serve_for.and_then(|time| Instant::now().checked_add(time));
     Ok(playing.repeat(until)?)

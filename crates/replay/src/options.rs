@@ -52,9 +52,9 @@ mod flags {
             /// A lane besides admit, prefill and decode. May be given more than
             /// once.
             repeated --lane name: String
-            /// Then repeat it at its recorded pace, and serve /metrics,
-            /// /snapshot.json, /timeline.json, /recording.json and /healthz
-            /// here: a loopback address with a port, 0 for a free one.
+            /// Then repeat it at its recorded pace, and serve a live page,
+            /// /metrics, /snapshot.json, /trace.json, /recording.json and
+            /// /healthz here: a loopback address with a port, 0 for a free one.
             optional --serve address: Loopback
             /// Serve for so many seconds. Default: until stopped.
             optional --serve-for seconds: Seconds

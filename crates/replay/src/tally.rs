@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use metrale_http::merged;
+use metrale_telemetry::Snapshot;
 use metrale_telemetry::snapshot::LaneSnapshot;
-use metrale_telemetry::{Snapshot, Telemetry};
 
 use crate::check::{self, Check};
 use crate::driver::Running;
@@ -15,20 +16,6 @@ use crate::report::{self, DeviceRow, GraphRow, KernelRow, LaneRow, Report, SCHEM
 use crate::serve::Asked;
 use crate::simulator::Simulator;
 use crate::steps::Lane;
-
-/// What all devices measured, as one.
-pub(crate) fn snapshot(telemetry: &[&'static Telemetry]) -> Snapshot {
-    merged(telemetry.iter().map(|telemetry| telemetry.snapshot()))
-}
-
-fn merged(mut all: impl Iterator<Item = Snapshot>) -> Snapshot {
-    let mut merged = all.next().unwrap_or_default();
-    for other in all {
-        // All are of this process, and so of one version.
-        let _ = merged.merge(&other);
-    }
-    merged
-}
 
 fn device_row((device, snapshot): (u32, &Snapshot)) -> DeviceRow {
     let figures = snapshot.device.unwrap_or_default();

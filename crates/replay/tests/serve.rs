@@ -9,10 +9,11 @@ use common::program::serving;
 use common::record::{DECODE, document, kernel, launch, step};
 use metrale_replay::workload;
 use metrale_telemetry::Snapshot;
+use serde_json::Value;
 use std::io::{BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Child, ChildStdout, Command, Output};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn command(address: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_metrale-replay"));
@@ -61,33 +62,20 @@ fn it_answers_while_it_repeats_and_ends_in_time() {
     let protobuf = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
     assert!(content_type(port, protobuf).starts_with("application/vnd.google.protobuf; proto="));
     assert!(http::try_get(port, "/nothing", "*/*").is_none());
-    let index = String::from_utf8(http::get(port, "/", "*/*")).expect("text");
-    let pages: Vec<&str> = (index.lines())
-        .filter_map(|line| line.split_whitespace().next())
-        .collect();
-    let expected = [
-        "/metrics",
-        "/snapshot.json",
-        "/timeline.json",
-        "/recording.json",
-        "/healthz",
-    ];
-    assert_eq!(pages, expected);
     let events = |page: &str| {
         let json = http::get(port, page, "*/*");
         let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
         json["traceEvents"].as_array().expect("events").len()
     };
-    assert!(events("/timeline.json") > 4);
+    assert!(events("/trace.json") > 4);
     assert!(http::try_get(port, "/recording.json", "*/*").is_none());
     for wrong in ["", "?steps=x", "?steps=65", "?k=1"] {
         assert_eq!(http::post(port, &format!("/recording.json{wrong}")), "400");
     }
     assert_eq!(http::post(port, "/recording.json?steps=1"), "202");
     events("/recording.json");
-    for page in pages {
-        http::get(port, page, "*/*");
-    }
+    let page = String::from_utf8(http::get(port, "/", "text/html")).expect("text");
+    assert!(page.starts_with("<!doctype html>"));
     let page = http::get(port, "/metrics", open);
     assert!(page.ends_with(b"# EOF\n"));
     while steps() == before {
@@ -167,6 +155,57 @@ fn work_that_does_not_end_makes_it_unwell() {
         );
     }
     assert_eq!(body.lines().count(), 2, "{body}");
+    child.kill().expect("it still serves");
+    child.wait().expect("ended");
+}
+
+/// A timeline's lane spans add up to what the record of its step says.
+#[test]
+fn the_last_steps_and_the_last_timeline_agree() {
+    common::needs_simulator();
+    let (mut child, port, _out) = serve("60");
+    let get =
+        |path| -> Value { serde_json::from_slice(&http::get(port, path, "*/*")).expect("JSON") };
+    let list = |value: &Value| value.as_array().expect("a list").clone();
+    let ns = |value: &Value| value.as_u64().expect("nanoseconds");
+    let deadline = Instant::now() + Duration::from_secs(50);
+    let (steps, timeline, step) = loop {
+        let (steps, timeline) = (
+            get("/steps.json")[0].clone(),
+            get("/timeline.json")[0].clone(),
+        );
+        let mut all = list(&steps["steps"]).into_iter();
+        // Each is taken once a second: the step may be in one and not in the other.
+        if let Some(step) = all.find(|step| step["number"] == timeline["step"]) {
+            break (steps, timeline, step);
+        }
+        assert!(
+            Instant::now() < deadline,
+            "no record of {}",
+            timeline["step"]
+        );
+    };
+    assert_eq!(step["armed"], true);
+    let mut numbers = list(&steps["steps"])
+        .into_iter()
+        .map(|step| ns(&step["number"]));
+    assert_eq!(list(&steps["steps"]).len(), metrale_http::STEPS);
+    let first = numbers.next().expect("a step");
+    assert!(numbers.eq(first + 1..first + metrale_http::STEPS as u64));
+    let lanes = list(&timeline["lanes"]);
+    assert_eq!(lanes, list(&steps["lanes"]));
+    for (lane, recorded) in list(&step["gpu_ns"]).iter().enumerate() {
+        let spans = list(&timeline["lane_spans"]);
+        let own = spans.iter().filter(|span| span["lane"] == lane);
+        let laid_out: u64 = own.map(|span| ns(&span["ns"])).sum();
+        assert_eq!(recorded.as_u64().unwrap_or(0), laid_out, "{}", lanes[lane]);
+    }
+    let rows = list(&timeline["rows"]);
+    assert!(!list(&timeline["launches"]).is_empty());
+    for launch in list(&timeline["launches"]) {
+        let row = launch["row"].as_u64().expect("a row") as usize;
+        assert!(rows[row]["name"].is_string(), "{launch}");
+    }
     child.kill().expect("it still serves");
     child.wait().expect("ended");
 }

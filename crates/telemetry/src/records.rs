@@ -6,6 +6,7 @@ use crate::kernel::{
     Timeline, TooManyStepsError,
 };
 use crate::level::Level;
+use crate::snapshot::KernelName;
 use crate::step::Step;
 use crate::telemetry::Telemetry;
 
@@ -114,5 +115,13 @@ impl Telemetry {
     #[must_use]
     pub fn recording(&self) -> Option<Recording> {
         self.instruments().recording()
+    }
+
+    /// The name of a row ([`TimelineSpan::func`](crate::kernel::TimelineSpan)),
+    /// if a recorder knows one, alive or closed. It takes a lock that no serving
+    /// thread takes but to name a row.
+    #[must_use]
+    pub fn row_name(&self, func: u64) -> Option<KernelName> {
+        self.recorders.read().name(func)
     }
 }

@@ -25,6 +25,7 @@ use crate::floor::Floor;
 use crate::level::Level;
 use crate::sampling::Sampling;
 use crate::snapshot::OtherGpuError;
+use crate::snapshot::graphs::total_of;
 use crate::step::Step;
 use crate::sync::Ordering;
 use crate::telemetry::Telemetry;
@@ -55,7 +56,12 @@ impl Telemetry {
     /// that was attached.
     pub fn detach(&self, source: &Arc<dyn RecorderSource>) {
         let rows = self.instruments().kernels().into_iter();
-        self.recorders.detach(source, rows.map(|row| row.func));
+        let config = self.config();
+        let folded = self.instruments().copy_folded();
+        let estimates = folded.kernel_estimates(config.sampling, config.every);
+        let total_of = |row| total_of(&estimates, row);
+        self.recorders
+            .detach(source, rows.map(|row| row.func), &total_of);
     }
 
     /// Gives rows their series, at most once a second. For whoever harvests

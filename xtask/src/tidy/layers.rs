@@ -12,18 +12,23 @@ const ORDER: &[&str] = &[
     "metrale-gpu-sys",
     "metrale-telemetry",
     "metrale-gpu-runtime",
+    "metrale-capi",
+    "metrale-python",
     "metrale-gpu-sim",
+    "metrale-http",
     "metrale-replay",
     "metrale-loom-tests",
     "metrale-bench",
     "xtask",
 ];
 
-/// The library crates that a server links.
+/// The library crates that a server links, but http: whoever takes its feature
+/// `protobuf` asks for it.
 const LIBRARIES: &[&str] = &[
     "metrale-gpu-sys",
     "metrale-telemetry",
     "metrale-gpu-runtime",
+    "metrale-capi",
 ];
 
 /// The only condition under which a library depends on loom.

@@ -3,6 +3,7 @@
 
 use super::harvester::Harvest;
 use super::on_step::OnStep;
+use super::twin::TwinsConfig;
 use metrale_telemetry::clock::{Clock, monotonic_ns};
 use std::time::Duration;
 
@@ -57,6 +58,9 @@ pub struct RecorderConfig {
     pub measure_floor: bool,
     /// Is given the record of each step, by whoever harvests.
     pub on_step: Option<OnStep>,
+    /// Rows for kernels inside graphs ([`Recorder::twin_raw`](super::Recorder::twin_raw));
+    /// `None`: there are none.
+    pub twins: Option<TwinsConfig>,
 }
 
 impl Default for RecorderConfig {
@@ -73,6 +77,7 @@ impl Default for RecorderConfig {
             gpu: None,
             measure_floor: true,
             on_step: None,
+            twins: None,
         }
     }
 }

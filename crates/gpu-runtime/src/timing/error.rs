@@ -27,6 +27,14 @@ pub enum InstallError {
         /// What it asked for.
         asked: usize,
     },
+    /// Twins were asked for with an option that is out of its range.
+    #[error("{option} is {asked}; a twin has 5 to 65536 marks, a recorder 1 to 1024 twins")]
+    Twins {
+        /// Which option of the configuration.
+        option: &'static str,
+        /// What it was.
+        asked: usize,
+    },
     /// The context could not be made current.
     #[error("the context could not be made current: {status}")]
     Context {

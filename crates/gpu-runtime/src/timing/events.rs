@@ -14,6 +14,7 @@ use super::making::{context_id, pop, push};
 use super::pair::{Pair, UNKNOWN};
 use super::polls::Bracket;
 use super::process::unless_exiting;
+use super::twin::Twins;
 use super::verdict::{Verdict, verdict};
 use metrale_gpu_sys::cuda::{
     Api, CAPTURE_STATUS_NONE, CUcontext, CUevent, CUstream, Driver, EVENT_DEFAULT, Status,
@@ -35,6 +36,8 @@ pub(super) struct CudaEvents {
     pub(super) pairs: Box<[Pair]>,
     pub(super) anchors: Arc<Anchors>,
     pub(super) watch: Arc<Watch>,
+    /// Of whose replays its spans may be.
+    twins: Option<Arc<Twins>>,
     refuse_legacy: bool,
     /// Gaps are read between its spans: their streams are to be told apart.
     asks_numbers: AtomicBool,
@@ -65,6 +68,7 @@ impl CudaEvents {
             pairs: pairs.collect(),
             anchors,
             watch,
+            twins: None,
             refuse_legacy,
             asks_numbers: AtomicBool::new(false),
             pass: Bracket::none(),
@@ -78,6 +82,43 @@ impl CudaEvents {
         self
     }
 
+    /// For spans of replays.
+    pub(super) fn with_twins(self, twins: Option<Arc<Twins>>) -> Self {
+        Self { twins, ..self }
+    }
+
+    /// Says that the span in `slot`, which is open, is of a replay.
+    pub(super) fn tag(&self, slot: usize, replay: u32) {
+        if let Some(pair) = self.pairs.get(slot) {
+            pair.tag(replay);
+        }
+    }
+
+    /// The event behind the span in `slot`.
+    pub(super) fn end_of(&self, slot: usize) -> Option<usize> {
+        self.pairs.get(slot).map(|pair| pair.end() as usize)
+    }
+
+    /// The span in `slot` is over: read, or without an answer for ever.
+    #[inline]
+    pub(super) fn replay_over(&self, pair: &Pair, ns: Option<u64>) {
+        if let Some(replay) = pair.take_tag()
+            && let Some(twins) = &self.twins
+        {
+            match ns {
+                Some(ns) => twins.landed(replay, ns),
+                None => twins.lost(replay),
+            }
+        }
+    }
+
+    /// The span in `slot` has no end.
+    pub(super) fn replay_lost(&self, slot: usize) {
+        if let Some(pair) = self.pairs.get(slot) {
+            self.replay_over(pair, None);
+        }
+    }
+
     /// The pool's first `pairs` pairs under a watch of their own, for as long as
     /// nobody uses the pool itself.
     pub(super) fn lend(&self, pairs: usize, watch: Arc<Watch>) -> Self {
@@ -88,6 +129,7 @@ impl CudaEvents {
             pairs: self.pairs.iter().take(pairs).map(Pair::lend).collect(),
             anchors: Arc::clone(&self.anchors),
             watch,
+            twins: None,
             refuse_legacy: self.refuse_legacy,
             asks_numbers: AtomicBool::new(false),
             pass: Bracket::none(),
@@ -246,6 +288,8 @@ impl EventOps for CudaEvents {
         };
         let event = match edge {
             Edge::Start => {
+                // Of a span that was given up while its launch hung.
+                self.replay_over(pair, None);
                 pair.begin(self.watch.pace.passed_ns(), stream, self.identify(stream));
                 if self.watch.is_silent() {
                     return false;

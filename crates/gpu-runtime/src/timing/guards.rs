@@ -220,6 +220,11 @@ impl<'a> LaneGuard<'a> {
     }
 
     #[inline]
+    pub(super) fn step(&self) -> Step {
+        self.open.step
+    }
+
+    #[inline]
     pub(super) fn begin<'b>(
         &'b self,
         kernel: KernelRef<'_>,
@@ -295,6 +300,12 @@ impl<'a> LaunchGuard<'a> {
     #[must_use]
     pub fn is_timed(&self) -> bool {
         self.span.is_some()
+    }
+
+    /// The span, and whose it is.
+    #[inline]
+    pub(super) fn span(&self) -> Option<(&'a Shared, SpanToken)> {
+        self.span
     }
 
     /// Gives the span up: what was to be launched was not, and is not counted.

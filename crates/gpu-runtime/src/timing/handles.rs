@@ -2,6 +2,9 @@
 //! Streams, functions, graphs and regions, as cudarc's objects or as raw handles.
 
 use super::entry::{PER_THREAD, number_of};
+use super::error::InstallError;
+use super::making::current_context;
+use metrale_gpu_sys::cuda::Driver;
 use metrale_telemetry::snapshot::RowKind;
 use std::marker::PhantomData;
 
@@ -20,6 +23,16 @@ impl ContextRef {
     #[must_use]
     pub const fn from_raw(handle: u64) -> Self {
         Self(handle)
+    }
+
+    /// The context that is current on this thread.
+    ///
+    /// # Errors
+    /// [`InstallError::Context`], where there is none.
+    pub fn current(driver: &Driver) -> Result<Self, InstallError> {
+        current_context(driver)
+            .map(Self)
+            .map_err(|status| InstallError::Context { status })
     }
 
     pub(super) const fn handle(self) -> u64 {
@@ -75,6 +88,12 @@ impl StreamRef<'_> {
             context: context.0,
             lives: PhantomData,
         }
+    }
+
+    /// As the driver takes it.
+    #[inline]
+    pub(super) const fn handle(self) -> u64 {
+        self.handle
     }
 
     /// Whether this is a default stream that is known to be of `context`.
@@ -238,6 +257,12 @@ impl GraphRef {
     pub const fn row(self) -> u64 {
         self.0
     }
+
+    /// The graph of the row that [`row`](Self::row) gave.
+    #[must_use]
+    pub const fn from_row(row: u64) -> Self {
+        Self(row)
+    }
 }
 
 /// A region of the application, or a copy, which
@@ -259,6 +284,12 @@ impl RegionRef {
     #[must_use]
     pub const fn row(self) -> u64 {
         self.0
+    }
+
+    /// The region of the row that [`row`](Self::row) gave.
+    #[must_use]
+    pub const fn from_row(row: u64) -> Self {
+        Self(row)
     }
 
     /// What begins a span of it.

@@ -15,6 +15,7 @@ use super::pace::Pace;
 use super::process::{self, Busy};
 use super::recorder::Recorder;
 use super::shared::Shared;
+use super::twin::Twins;
 use super::{floor, gpu};
 use metrale_gpu_sys::cuda::{CUcontext, Driver, Status};
 use metrale_telemetry::kernel::SpanRing;
@@ -46,6 +47,7 @@ struct Made {
     anchors: Arc<Anchors>,
     lanes: CudaEvents,
     kernels: CudaEvents,
+    twins: Option<Arc<Twins>>,
     context_id: Option<u64>,
     gpu: Gpu,
     floor: Option<Floor>,
@@ -68,6 +70,9 @@ impl Making {
             if asked == 0 || asked > 1 << 24 {
                 return Err(InstallError::Slots { ring, asked });
             }
+        }
+        if let Some((option, asked)) = config.twins.and_then(|twins| twins.flaw()) {
+            return Err(InstallError::Twins { option, asked });
         }
         let busy = process::busy_now().ok_or(OVER)?;
         driver.device_count()?;
@@ -97,6 +102,7 @@ impl Making {
             anchors,
             lanes,
             kernels,
+            twins,
             context_id,
             gpu,
             floor,
@@ -125,6 +131,7 @@ impl Making {
             fold: Mutex::default(),
             names: Names::new(),
             handing: (config.on_step).map(|on_step| Handing::new(on_step, telemetry)),
+            twins,
             label: config.label,
             gpu,
             #[cfg(feature = "cudarc")]
@@ -166,6 +173,11 @@ impl Making {
         let context_id = context_id(&self.driver, self.context).unwrap_or(None);
         // SAFETY: promised by the caller.
         let (watch, anchors, lanes, kernels) = unsafe { self.pools(context_id) }?;
+        // SAFETY: promised by the caller.
+        let twins = unsafe { self.twins(&lanes) }.inspect_err(|_| {
+            // SAFETY: the context is current, and nobody has the pools yet.
+            let _ = unsafe { destroy(&anchors, &[&lanes, &kernels]) };
+        })?;
         // Last: what stops the recorder is followed by no other call but those
         // that give the thread back what it had.
         let config = &self.config;
@@ -174,11 +186,23 @@ impl Making {
             watch,
             anchors,
             lanes,
-            kernels,
+            kernels: kernels.with_twins(twins.clone()),
+            twins,
             context_id,
             gpu,
             floor,
         })
+    }
+
+    /// # Safety
+    /// The context is live and current on this thread.
+    unsafe fn twins(&self, ops: &CudaEvents) -> Result<Option<Arc<Twins>>, InstallError> {
+        let Some(config) = self.config.twins else {
+            return Ok(None);
+        };
+        // SAFETY: promised by the caller.
+        let twins = unsafe { Twins::new(&self.driver, config, ops) }?;
+        Ok(Some(Arc::new(twins)))
     }
 
     /// # Safety
@@ -213,16 +237,24 @@ impl Making {
         match pool(self.config.kernel_slots) {
             Ok(kernels) => Ok((watch, anchors, lanes, kernels)),
             Err(error) => {
-                // SAFETY: the context is current, and nobody has the pool yet.
-                let go_on = unsafe { lanes.destroy() };
-                if go_on {
-                    // SAFETY: the same.
-                    let _ = unsafe { anchors.destroy() };
-                }
+                // SAFETY: the context is current, and nobody has them yet.
+                let _ = unsafe { destroy(&anchors, &[&lanes]) };
                 Err(error)
             }
         }
     }
+}
+
+/// Destroys what was made, up to the first status after which no call may follow.
+///
+/// # Safety
+/// The context is live and current on this thread, and nobody has them.
+unsafe fn destroy(anchors: &Anchors, pools: &[&CudaEvents]) -> bool {
+    let mut pools = pools.iter();
+    // SAFETY: promised by the caller.
+    let go_on = pools.all(|pool| unsafe { pool.destroy() });
+    // SAFETY: the same.
+    go_on && unsafe { anchors.destroy() }
 }
 
 /// Makes the recorder's context current on this thread.
@@ -233,6 +265,19 @@ pub(super) fn push(driver: &Driver, context: u64) -> Result<(), Status> {
         unsafe { (driver.api().ctx_push_current)(context as CUcontext) }
     });
     status.ok()
+}
+
+/// The context that is current on this thread.
+pub(super) fn current_context(driver: &Driver) -> Result<u64, Status> {
+    let _busy = process::busy_now().ok_or(Status::ERROR_DEINITIALIZED)?;
+    let mut context: CUcontext = std::ptr::null_mut();
+    // SAFETY: the pointer is to a live handle.
+    let status = unsafe { (driver.api().ctx_get_current)(&raw mut context) };
+    status.ok()?;
+    if context.is_null() {
+        return Err(Status::ERROR_INVALID_CONTEXT);
+    }
+    Ok(context as u64)
 }
 
 /// The context's number, unique for the life of the process; `None` where the

@@ -36,6 +36,7 @@ mod recorder;
 mod regions;
 mod shared;
 mod source;
+mod twin;
 mod verdict;
 
 pub use config::{LANE_SLOTS, RecorderConfig, SPAN_SLOTS};
@@ -56,3 +57,6 @@ pub use naming::NamedKernel;
 pub use on_step::OnStep;
 pub use owned::{OwnedLane, OwnedStep};
 pub use recorder::Recorder;
+pub use twin::{
+    GraphLaunch, NodeType, RawGraph, Twin, TwinError, TwinLedger, TwinState, TwinsConfig, Updates,
+};

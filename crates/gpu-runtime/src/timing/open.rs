@@ -39,15 +39,8 @@ impl OpenStep {
 
     #[inline]
     pub(super) fn end(&self, shared: Option<&Shared>) {
-        let Some(shared) = shared else {
-            return;
-        };
-        let took_ns = shared.since(self.began_ns);
-        let wall = (self.began_ns.zip(took_ns))
-            .map(|(began_ns, took_ns)| began_ns..began_ns.saturating_add(took_ns));
-        shared.end_step(self.step, wall);
-        if let Some(took_ns) = took_ns {
-            shared.telemetry.host().step_wall.observe(took_ns);
+        if let Some(shared) = shared {
+            shared.end_step_since(self.step, self.began_ns);
         }
     }
 }

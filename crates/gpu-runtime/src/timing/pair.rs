@@ -7,8 +7,9 @@
 //! while the slot may be taken again; the ring then throws away what comes of it.
 
 use super::entry::is_per_thread;
+use super::twin::Tag;
 use metrale_gpu_sys::cuda::CUevent;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// The identity of a stream of which nothing tells whether it is another one's.
 pub(super) const UNKNOWN: u64 = u64::MAX;
@@ -25,6 +26,8 @@ pub(super) struct Pair {
     /// context has or had; or [`UNKNOWN`].
     began_on: AtomicU64,
     ended_on: AtomicU64,
+    /// The replay that the span is of, as [`Tag`] has it.
+    replay: AtomicU32,
 }
 
 impl Pair {
@@ -36,6 +39,7 @@ impl Pair {
             stream: AtomicU64::new(0),
             began_on: AtomicU64::new(UNKNOWN),
             ended_on: AtomicU64::new(UNKNOWN),
+            replay: AtomicU32::new(Tag::NONE),
         }
     }
 
@@ -76,6 +80,18 @@ impl Pair {
         };
         self.ended_on.store(identity, Relaxed);
         true
+    }
+
+    /// Says that the span, which is open, is of a replay.
+    pub(super) fn tag(&self, replay: u32) {
+        self.replay.store(replay, Relaxed);
+    }
+
+    /// The replay that the span is of, and no later one is.
+    #[inline]
+    pub(super) fn take_tag(&self) -> Option<u32> {
+        let is_tagged = self.replay.load(Relaxed) != Tag::NONE;
+        is_tagged.then(|| self.replay.swap(Tag::NONE, Relaxed))
     }
 
     /// A moment before the span began.

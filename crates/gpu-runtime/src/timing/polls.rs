@@ -247,12 +247,42 @@ impl CudaEvents {
         };
         let answer = self.read(pair, first);
         self.take_time();
-        match answer {
+        let poll = match answer {
             Ok(milliseconds) => {
                 let ns = span_ns(milliseconds, self.age_ns(pair.after_ns()));
                 self.believe(ns).map_or(SpanPoll::Failed, SpanPoll::Ready)
             }
             Err(unread) => unread,
+        };
+        match poll {
+            SpanPoll::Ready(ns) => self.replay_over(pair, Some(ns)),
+            SpanPoll::Failed => self.replay_over(pair, None),
+            SpanPoll::Pending => {}
+        }
+        poll
+    }
+
+    /// Whether an event of a twin is done.
+    pub(super) fn ask_mark(&self, event: CUevent) -> Verdict {
+        let verdict = self.judge(self.query(event));
+        self.take_time();
+        verdict
+    }
+
+    /// GPU nanoseconds from the first mark of a twin's launch, which is over, to
+    /// another one.
+    pub(super) fn read_mark(&self, first: CUevent, mark: CUevent) -> Result<u64, Verdict> {
+        if self.pass.halted.load(Relaxed) || self.pass.is_spent.load(Relaxed) {
+            return Err(Verdict::BackOff);
+        }
+        let (status, milliseconds) = self.elapsed(first, mark);
+        self.take_time();
+        match self.judge(status) {
+            Verdict::Done => {
+                let ns = span_ns(milliseconds, self.age_ns(self.watch.pace.born_ns()));
+                self.believe(ns).ok_or(Verdict::Drop)
+            }
+            verdict => Err(verdict),
         }
     }
 

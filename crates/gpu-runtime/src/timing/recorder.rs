@@ -174,6 +174,15 @@ impl Recorder {
         }
     }
 
+    /// As [`end_step`](Self::end_step), of a step that began at `began_ns` by the
+    /// [telemetry's clock](Telemetry::now_ns): its wall time is counted too, as a
+    /// guard's is.
+    pub fn end_step_since(&self, step: Step, began_ns: u64) {
+        if let Some(shared) = self.shared() {
+            shared.end_step_since(step, Some(began_ns));
+        }
+    }
+
     /// Lands what the GPU has finished, and returns how many spans that were: 0
     /// too while another thread harvests ([`drain`](Self::drain) lands all);
     /// armed steps that are over are laid out in time. It never waits for the
@@ -274,6 +283,8 @@ impl Recorder {
         };
         if !is_alone
             || shared.watch.is_quarantined()
+            // One that flies records its marks, and may be waited for.
+            || shared.twins.as_ref().is_some_and(|twins| !twins.may_destroy())
             || push(&shared.driver, shared.context).is_err()
         {
             return;
@@ -282,6 +293,13 @@ impl Recorder {
         if shared.context_id.is_some() && id == Ok(shared.context_id) {
             // SAFETY: as for the pools, below.
             let go_on = unsafe { shared.anchors.destroy() };
+            // SAFETY: the same; no twin is launched once the watch is closed, and
+            // none is in flight.
+            let go_on = go_on
+                && shared
+                    .twins
+                    .as_ref()
+                    .is_none_or(|twins| unsafe { twins.destroy(&shared.driver) });
             let _ = go_on
                 && [&shared.lanes, &shared.kernels].into_iter().all(|ring| {
                     // SAFETY: the context was just made current; guards borrow the

@@ -11,6 +11,7 @@ use super::labels::kernel_label;
 use super::making::push;
 use super::names::Names;
 use super::on_step::Handing;
+use super::twin::Twins;
 use super::verdict::{Verdict, verdict};
 use metrale_gpu_sys::cuda::Driver;
 use metrale_telemetry::kernel::{
@@ -41,6 +42,7 @@ pub(super) struct Shared {
     pub(super) kernels: SpanRing<CudaEvents>,
     pub(super) names: Names,
     pub(super) handing: Option<Handing>,
+    pub(super) twins: Option<Arc<Twins>>,
     pub(super) label: String,
     pub(super) gpu: Gpu,
     /// Keeps the context of a cudarc recorder alive.
@@ -90,7 +92,8 @@ impl Shared {
         landed
     }
 
-    /// Whether no span is in flight and no step that ended waits to be folded.
+    /// Whether no span is in flight, no launch of a twin unread, and no step that
+    /// ended waits to be folded.
     pub(super) fn is_idle(&self) -> bool {
         let (table, newest) = (&self.anchors.table, self.telemetry.newest_track());
         let mut entries = (0..FOLLOWED_STEPS).filter(|entry| table.used() >> entry & 1 == 1);
@@ -100,7 +103,9 @@ impl Shared {
                 standing.is_some_and(|standing| standing.closed)
             })
         };
-        self.lanes.is_idle() && self.kernels.is_idle() && (table.is_idle() || !waits())
+        let is_read = self.twins.as_ref().is_none_or(|twins| twins.is_at_rest());
+        let is_landed = self.lanes.is_idle() && self.kernels.is_idle() && is_read;
+        is_landed && (table.is_idle() || !waits())
     }
 
     fn pass(&self) -> usize {
@@ -111,6 +116,9 @@ impl Shared {
         let mut folding = fold.harvest(&self.anchors.table, self.telemetry.instruments());
         let lanes = folding.pass(&self.lanes);
         let kernels = folding.pass(&self.kernels);
+        if let Some(twins) = &self.twins {
+            twins.read(self.kernels.ops());
+        }
         let floor = self.telemetry.floor();
         folding.finish(self.telemetry.newest_track(), floor.pair_ns);
         self.watch.pace.pass_over();
@@ -131,6 +139,18 @@ impl Shared {
             self.anchors.table.close(track);
         }
         self.telemetry.close_step(step, wall);
+    }
+
+    /// `began_ns`: host time of the step's begin, where it was measured.
+    #[inline]
+    pub(super) fn end_step_since(&self, step: Step, began_ns: Option<u64>) {
+        let took_ns = self.since(began_ns);
+        let wall = (began_ns.zip(took_ns))
+            .map(|(began_ns, took_ns)| began_ns..began_ns.saturating_add(took_ns));
+        self.end_step(step, wall);
+        if let Some(took_ns) = took_ns {
+            self.telemetry.host().step_wall.observe(took_ns);
+        }
     }
 
     /// Whether nothing is to be measured.
@@ -203,9 +223,9 @@ impl Shared {
         kernel: KernelRef<'_>,
         stream: StreamRef<'_>,
     ) -> Option<SpanToken> {
-        let is_timed = self.telemetry.spreads() && self.telemetry.sample_launch();
         self.count_launch(kernel);
-        if is_timed {
+        if self.telemetry.spreads() && self.telemetry.sample_launch() {
+            self.count_sampled(kernel);
             self.begin_sampled(kernel, Step::UNMEASURED, None, stream)
         } else {
             None
@@ -220,6 +240,12 @@ impl Shared {
         }
     }
 
+    fn count_sampled(&self, kernel: KernelRef<'_>) {
+        if kernel.kind() != RowKind::Region {
+            self.telemetry.count_sampled_launch();
+        }
+    }
+
     /// Begins a launch or a region that was chosen to be timed.
     pub(super) fn begin_launch(
         &self,
@@ -231,8 +257,8 @@ impl Shared {
         if self.telemetry.level() != Level::Kernel {
             return None;
         }
+        self.count_sampled(kernel);
         if lane >= self.telemetry.lanes() {
-            self.telemetry.count_sampled_launch();
             self.refuse(&self.kernels, step);
             return None;
         }
@@ -246,9 +272,6 @@ impl Shared {
         lane: Option<usize>,
         stream: StreamRef<'_>,
     ) -> Option<SpanToken> {
-        if kernel.kind() != RowKind::Region {
-            self.telemetry.count_sampled_launch();
-        }
         let row = match self.names.row(kernel) {
             Some(row) => row,
             None => self.meet(kernel, step, stream)?,
@@ -316,7 +339,11 @@ impl Shared {
         let ring = self.ring(key);
         let _entry = Entry::of(stream, ring.ops());
         let stream = stream.number_in(self.context);
-        if let Err(NotEnded::Failed(lost)) = ring.end_span(token, stream) {
+        let ended = ring.end_span(token, stream);
+        if ended.is_err() {
+            ring.ops().replay_lost(token.slot());
+        }
+        if let Err(NotEnded::Failed(lost)) = ended {
             self.telemetry.instruments().count_failed(lost.key);
             self.leave_lane(lost.key, lost.tag.step, true);
             self.lose(lost.tag.step);

@@ -5,8 +5,10 @@ use super::entry;
 use super::health::Health;
 use super::shared::Shared;
 use metrale_telemetry::kernel::{OldestSpan, OldestSpans, SpanKey};
-use metrale_telemetry::runtime::{KernelName, RecorderSource};
-use metrale_telemetry::snapshot::{OldestSpanSnapshot, RecorderSnapshot};
+use metrale_telemetry::runtime::{GraphTotal, KernelName, RecorderSource};
+use metrale_telemetry::snapshot::{
+    GraphSnapshot, OldestSpanSnapshot, RecorderSnapshot, TwinLedger,
+};
 use std::time::Duration;
 
 impl RecorderSource for Shared {
@@ -16,9 +18,24 @@ impl RecorderSource for Shared {
         snapshot.gpu.clone_from(&self.gpu.id);
         snapshot.lane_ledger = self.lanes.ledger();
         snapshot.kernel_ledger = self.kernels.ledger();
+        let twins = self.twins.as_ref();
+        snapshot.replays = twins.map_or_else(TwinLedger::default, |twins| twins.counts.read());
         snapshot.health = self.health_without_ages().into();
         snapshot.oldest = self.oldest_spans();
         snapshot
+    }
+
+    fn graphs(&self, total_of: &dyn Fn(u64) -> GraphTotal) -> Vec<GraphSnapshot> {
+        // In a forked child another thread of the parent may hold the lock.
+        let Some(twins) = self.twins.as_ref().filter(|_| !self.watch.is_over()) else {
+            return Vec::new();
+        };
+        let name_of = |row| Some(self.names.of_row(row)?.text.to_string());
+        let graphs = twins.graphs.figures(total_of, name_of);
+        graphs
+            .into_iter()
+            .map(|(row, figures)| GraphSnapshot::new(name_of(row), figures))
+            .collect()
     }
 
     fn name(&self, func: u64) -> Option<KernelName> {

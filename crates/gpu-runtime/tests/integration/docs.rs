@@ -6,6 +6,8 @@ use metrale_gpu_sim::child::over_simulator;
 use metrale_telemetry::kernel::LANE_DECODE;
 use std::path::{Path, PathBuf};
 
+#[path = "../../examples/graphs.rs"]
+mod graphs;
 #[path = "../../examples/own_lanes.rs"]
 mod own_lanes;
 #[path = "../../examples/readme.rs"]
@@ -53,6 +55,8 @@ fn code_words(text: &str) -> impl Iterator<Item = &str> {
 fn code_in_the_documents_is_the_examples() {
     let mut examples = lines(include_str!("../../examples/serve.rs"));
     examples.extend(lines(include_str!("../../examples/serve_async.rs")));
+    let graphs = lines(include_str!("../../examples/graphs.rs"));
+    check(&document("graphs.md"), &graphs, 2);
     examples.extend(lines(include_str!("../../examples/own_lanes.rs")));
     check(&document("integration.md"), &examples, 9);
     let readme = std::fs::read_to_string(root().join("README.md")).expect("a README");
@@ -164,6 +168,27 @@ fn async_steps_are_served_by_several_threads() {
             .unwrap();
         // 320 lanes, and three launches on one step in four.
         assert!(ledger.closes() && ledger.landed == 320 + 240, "{ledger:?}");
+    });
+}
+
+#[test]
+fn the_kernels_of_a_cudarc_graph_have_rows() {
+    over_simulator("docs::the_kernels_of_a_cudarc_graph_have_rows", || {
+        graphs::main().unwrap();
+        let snapshot = graphs::serve(400).unwrap();
+        let [graph] = &snapshot.graphs[..] else {
+            panic!("{:?}", snapshot.graphs);
+        };
+        let replays = snapshot.recorders[0].replays;
+        assert!(replays.read > 20 && replays.by_turn > 20, "{replays:?}");
+        let row = |row: &metrale_telemetry::snapshot::GraphRow| {
+            let name = row.name.clone().unwrap();
+            (name, row.nodes, row.sampled_ns / row.samples)
+        };
+        let rows: Vec<_> = graph.figures.rows.iter().map(row).collect();
+        let expected = [("_Z3mlpy", 12, 21_000), ("_Z9attentiony", 12, 9_000)];
+        let expected = expected.map(|(name, nodes, ns)| (name.to_owned(), nodes, ns));
+        assert_eq!(rows, expected);
     });
 }
 

@@ -101,6 +101,18 @@ fn a_region_whose_work_fails_leaves_no_sample() {
 }
 
 #[test]
+fn a_region_that_is_refused_counts_as_no_launch() {
+    let app = App::new();
+    let recorder = app.recorder();
+    let region = recorder.region("sampling");
+    let step = recorder.step();
+    let token = recorder.begin_region(step.step(), 77, region, stream(app.stream));
+    assert_eq!(token, None);
+    assert_eq!(recorder.kernel_ledger().refused, 1);
+    assert_eq!(recorder.telemetry().sampled_launches(), 0);
+}
+
+#[test]
 fn a_region_of_a_token_and_of_another_stream_is_the_same_row() {
     let app = App::new();
     let recorder = app.recorder();

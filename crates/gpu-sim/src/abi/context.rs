@@ -104,9 +104,13 @@ pub(crate) extern "C" fn cuCtxCreate_v4(
     })
 }
 
+/// NULL gives 1, even before `cuInit`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuCtxDestroy_v2(context: u64) -> u32 {
     call(Symbol::cuCtxDestroy_v2, context, 0, |world, thread| {
+        if context == 0 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
         if world.context(context)?.is_primary {
             return Err(Status::ERROR_INVALID_CONTEXT);
         }

@@ -195,8 +195,9 @@ fn attribute(number: u32) -> c_int {
         13 => 1_980_000,
         16 => 132,
         39 => 2_048,
-        // Unified addressing, stream priorities, managed memory.
-        41 | 78 | 83 => 1,
+        // Unified addressing, stream priorities, managed memory, the host's access to
+        // it while the device runs.
+        41 | 78 | 83 | 89 => 1,
         // Compute capability.
         75 => 9,
         76 => 0,

@@ -47,6 +47,10 @@ fn record(
     (stream, per_thread): (u64, bool),
     flags: c_uint,
 ) -> Outcome {
+    // Of two NULLs the stream is looked at first, which wants a context.
+    if event == 0 && stream == 0 && thread.context() == 0 {
+        return Err(Status::ERROR_NOT_INITIALIZED);
+    }
     let context = world.event_context(event)?;
     let key = world.stream_key(thread, stream, per_thread)?;
     if flags > EXTERNAL {

@@ -14,6 +14,7 @@ use crate::kernel::{Arguments, Kernel};
 use crate::module::Function;
 use crate::symbols::Symbol;
 use crate::thread::Thread;
+use crate::user_object::Callback;
 use crate::world::{Outcome, World};
 
 /// Threads a block has at most.
@@ -129,10 +130,17 @@ fn live(world: &World, function: u64) -> Result<&Function, Status> {
     found.ok_or(Status::ERROR_INVALID_HANDLE)
 }
 
+/// A library's kernel stands for its function in the stream's context.
+///
 /// # Safety
 /// As for [`Launch::kernel`].
-unsafe fn launch(world: &mut World, thread: Thread, launch: &Launch) -> Outcome {
+unsafe fn launch(world: &mut World, thread: Thread, mut launch: Launch) -> Outcome {
     world.ready()?;
+    if world.kernels.get(launch.function).is_some() {
+        let key = world.stream_key(thread, launch.stream.0, launch.stream.1)?;
+        let context = world.stream(key)?.context;
+        launch.function = world.function_of(launch.function, context)?;
+    }
     known(world, launch.function)?;
     let found = live(world, launch.function)?;
     let (context, is_loaded) = (found.context, found.is_loaded);
@@ -193,7 +201,7 @@ macro_rules! launch_kernel {
             };
             call(Symbol::$name, function, stream, |world, thread| {
                 // SAFETY: this function's contract.
-                unsafe { launch(world, thread, &asked) }
+                unsafe { launch(world, thread, asked) }
             })
         }
     };
@@ -237,7 +245,7 @@ macro_rules! launch_kernel_ex {
                     extra,
                 };
                 // SAFETY: this function's contract.
-                unsafe { launch(world, thread, &asked) }
+                unsafe { launch(world, thread, asked) }
             })
         }
     };
@@ -245,3 +253,33 @@ macro_rules! launch_kernel_ex {
 
 launch_kernel_ex!(cuLaunchKernelEx, false);
 launch_kernel_ex!(cuLaunchKernelEx_ptsz, true);
+
+macro_rules! launch_host_func {
+    ($name:ident, $per_thread:literal) => {
+        /// The function runs as the call returns, as copies do: the clock stands. In a
+        /// capture it is a node.
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C" fn $name(
+            stream: u64,
+            function: Option<extern "C" fn(*mut c_void)>,
+            data: *mut c_void,
+        ) -> u32 {
+            let data = data.expose_provenance();
+            call(Symbol::$name, 0, stream, |world, thread| {
+                let function = function.ok_or(Status::ERROR_INVALID_VALUE)?;
+                let key = world.stream_key(thread, stream, $per_thread)?;
+                let callback = Callback { function, data };
+                match world.target(key)? {
+                    Target::Device => {
+                        world.callbacks.push(callback);
+                        world.submit(key, 0).map(|_| ())
+                    }
+                    Target::Capture(id) => world.add_node(id, key, Kind::Host(callback)),
+                }
+            })
+        }
+    };
+}
+
+launch_host_func!(cuLaunchHostFunc, false);
+launch_host_func!(cuLaunchHostFunc_ptsz, true);

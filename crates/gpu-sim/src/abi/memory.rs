@@ -85,6 +85,57 @@ pub(crate) extern "C" fn cuMemFreeAsync(address: u64, stream: u64) -> u32 {
     })
 }
 
+/// Memory that the host reads and writes too: `flags` say from where else, and 0 gives 1.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemAllocManaged(out: Out<'_, u64>, bytes: usize, flags: c_uint) -> u32 {
+    call(Symbol::cuMemAllocManaged, 0, 0, |world, thread| {
+        some(&out)?;
+        let context = world.current(thread)?;
+        world.unsafe_call(thread)?;
+        if !(1..=2).contains(&flags) {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        let address = world.memory.allocate_managed(context, bytes)?;
+        put(out, address)
+    })
+}
+
+/// Which stream may touch managed memory is not kept: nothing comes of it here.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuStreamAttachMemAsync(
+    stream: u64,
+    address: u64,
+    _bytes: usize,
+    flags: c_uint,
+) -> u32 {
+    let symbol = Symbol::cuStreamAttachMemAsync;
+    call(symbol, address, stream, |world, thread| {
+        let key = world.stream_key(thread, stream, false)?;
+        if !matches!(flags, 1 | 2 | 4) || !world.memory.is_allocated(address) {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        match world.target(key)? {
+            Target::Device => world.submit(key, 0).map(|_| ()),
+            Target::Capture(_) => Err(Status::ERROR_STREAM_CAPTURE_UNSUPPORTED),
+        }
+    })
+}
+
+fn host(world: &mut World, thread: Thread, out: Out<'_, *mut u8>, bytes: usize) -> Outcome {
+    some(&out)?;
+    world.current(thread)?;
+    world.unsafe_call(thread)?;
+    let address = world.memory.allocate_host(bytes)?;
+    put(out, address)
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemAllocHost_v2(out: Out<'_, *mut u8>, bytes: usize) -> u32 {
+    call(Symbol::cuMemAllocHost_v2, 0, 0, |world, thread| {
+        host(world, thread, out, bytes)
+    })
+}
+
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuMemHostAlloc(
     out: Out<'_, *mut u8>,
@@ -92,11 +143,7 @@ pub(crate) extern "C" fn cuMemHostAlloc(
     _flags: c_uint,
 ) -> u32 {
     call(Symbol::cuMemHostAlloc, 0, 0, |world, thread| {
-        some(&out)?;
-        world.current(thread)?;
-        world.unsafe_call(thread)?;
-        let address = world.memory.allocate_host(bytes)?;
-        put(out, address)
+        host(world, thread, out, bytes)
     })
 }
 

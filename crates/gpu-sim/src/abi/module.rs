@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_char, c_uint, c_void};
 
 use metrale_gpu_sys::cuda::Status;
 
-use super::{Out, call, put, some};
+use super::{Out, call, put, put_if, some};
 use crate::symbols::Symbol;
 use crate::thread::Thread;
 use crate::world::{Outcome, World};
@@ -15,7 +15,7 @@ use crate::world::{Outcome, World};
 ///
 /// # Safety
 /// `text` is NULL or a C string that outlives the call.
-unsafe fn string<'a>(text: *const c_char) -> Result<&'a CStr, Status> {
+pub(super) unsafe fn string<'a>(text: *const c_char) -> Result<&'a CStr, Status> {
     if text.is_null() {
         return Err(Status::ERROR_INVALID_VALUE);
     }
@@ -28,12 +28,16 @@ fn load(world: &mut World, thread: Thread, out: Out<'_, u64>, image: &[u8]) -> O
     some(&out)?;
     let context = world.current(thread)?;
     world.unsafe_call(thread)?;
+    let module = world.load(context, text(image)?)?;
+    put(out, module)
+}
+
+/// PTX text of an image: 200 for device code already compiled.
+pub(super) fn text(image: &[u8]) -> Result<&str, Status> {
     if is_binary(image) {
         return Err(Status::ERROR_INVALID_IMAGE);
     }
-    let text = str::from_utf8(image).map_err(|_| Status::ERROR_INVALID_PTX)?;
-    let module = world.load(context, text)?;
-    put(out, module)
+    str::from_utf8(image).map_err(|_| Status::ERROR_INVALID_PTX)
 }
 
 /// Device code already compiled, as an ELF file or a fat binary: not simulated.
@@ -163,8 +167,8 @@ pub(crate) unsafe extern "C" fn cuModuleEnumerateFunctions(
     })
 }
 
-/// The name stays good until the module is unloaded. NULL gives 1, even before
-/// `cuInit`.
+/// The name stays good until the module is unloaded. NULL gives 1, even
+/// before `cuInit`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuFuncGetName(out: Out<'_, *const c_char>, function: u64) -> u32 {
     call(Symbol::cuFuncGetName, function, 0, |world, _| {
@@ -190,5 +194,30 @@ pub(crate) extern "C" fn cuFuncGetModule(out: Out<'_, u64>, function: u64) -> u3
             Some(found) => put(out, found.module),
             None => Err(world.stale()),
         }
+    })
+}
+
+/// 500 where the module has no such variable; either answer may be left out.
+///
+/// # Safety
+/// `name` is NULL or a C string.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cuModuleGetGlobal_v2(
+    address: Out<'_, u64>,
+    bytes: Out<'_, usize>,
+    module: u64,
+    name: *const c_char,
+) -> u32 {
+    call(Symbol::cuModuleGetGlobal_v2, module, 0, |world, _| {
+        // SAFETY: this function's contract.
+        let name = unsafe { string(name) }?;
+        functions(world, module)?;
+        let variables = world.modules.get(module).map(|module| &module.variables);
+        let mut variables = variables.into_iter().flatten();
+        let found = variables.find(|variable| variable.name.as_bytes() == name.to_bytes());
+        let found = found.ok_or(Status::ERROR_NOT_FOUND)?;
+        put_if(address, found.address);
+        put_if(bytes, found.bytes);
+        Ok(())
     })
 }

@@ -49,12 +49,16 @@ pub(crate) extern "C" fn cuStreamCreateWithPriority(
     })
 }
 
-/// Does not wait: events recorded on the stream complete as they would have.
+/// Does not wait: events recorded on the stream complete as they would have. NULL
+/// gives 400, even before `cuInit`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuStreamDestroy_v2(stream: u64) -> u32 {
     call(Symbol::cuStreamDestroy_v2, 0, stream, |world, _| {
+        if stream == 0 {
+            return Err(Status::ERROR_INVALID_HANDLE);
+        }
         world.ready()?;
-        if matches!(stream, 0 | LEGACY | PER_THREAD) {
+        if matches!(stream, LEGACY | PER_THREAD) {
             return Err(Status::ERROR_INVALID_HANDLE);
         }
         let Some(found) = world.streams.get(stream) else {

@@ -14,6 +14,9 @@ pub(super) const SCRIPTS: &[Script] = &[
             "query NULL -> 400
              destroy-event NULL -> 400
              sync-event NULL -> 400
+             record NULL NULL -> 3
+             destroy-stream NULL -> 400
+             destroy-context NULL -> 1
              mode relaxed -> 3 relaxed
              event e timed -> 3
              capturing LEGACY -> 3
@@ -36,6 +39,8 @@ pub(super) const SCRIPTS: &[Script] = &[
     script(
         "a_thread_without_a_context",
         "context
+         @2 record NULL NULL -> 3
+         @2 destroy-context NULL -> 1
          @2 event e timed -> 201
          @2 stream s blocking -> 201
          @2 stream-context NULL -> 201

@@ -270,6 +270,7 @@ fn act<'a>(
             driver.set_current(context)?
         }
         ("new-context", [c]) => return Ok(names.keep(Context, c, driver.create_context(0)?)),
+        ("destroy-context", [c]) => driver.destroy_context(names.drop(Context, c)?)?,
         ("use", [c]) => driver.set_current(names.find(Context, c)?)?,
         ("stream", [s, kind]) => {
             let flags = one_of(kind, &["blocking", "nonblocking"])?;

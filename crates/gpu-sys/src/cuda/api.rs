@@ -25,19 +25,19 @@ pub struct CUuuid {
 
 macro_rules! api {
     (
+        $(#[$table:meta])* $Table:ident;
         required { $( $(#[$doc:meta])* $name:ident = $symbol:literal: fn($($arg:ty),*); )* }
         optional { $( $(#[$odoc:meta])* $oname:ident = $osymbol:literal: fn($($oarg:ty),*); )* }
     ) => {
-        /// Entry points of a driver. A call is unsafe: the driver dereferences
-        /// the handles that it is given, and never validates them.
+        $(#[$table])*
         #[derive(Clone, Copy)]
-        pub struct Api {
+        pub struct $Table {
             $( $(#[$doc])* pub $name: unsafe extern "C" fn($($arg),*) -> Status, )*
             $( $(#[$odoc])* pub $oname: Option<unsafe extern "C" fn($($oarg),*) -> Status>, )*
         }
 
-        impl Api {
-            /// Names of the functions that every supported driver exports.
+        impl $Table {
+            /// Names of the functions without which there is no table.
             pub const REQUIRED: &'static [&'static CStr] = &[$($symbol),*];
             /// Names of the functions that a driver may lack.
             pub const OPTIONAL: &'static [&'static CStr] = &[$($osymbol),*];
@@ -49,7 +49,7 @@ macro_rules! api {
             /// For each name, `find` returns NULL or the address of a function
             /// with the signature that the driver gives that name. The
             /// functions stay loaded as long as the table is used.
-            pub(super) unsafe fn resolve(
+            pub(in crate::cuda) unsafe fn resolve(
                 mut find: impl FnMut(&CStr) -> *const c_void,
             ) -> Result<Self, &'static CStr> {
                 $(
@@ -75,8 +75,12 @@ macro_rules! api {
         }
     };
 }
+pub(super) use api;
 
 api! {
+    /// Entry points of a driver. A call is unsafe: the driver dereferences
+    /// the handles that it is given, and never validates them.
+    Api;
     required {
         /// `cuDriverGetVersion(version)`; works before `cuInit`.
         driver_get_version = c"cuDriverGetVersion": fn(*mut c_int);

@@ -8,6 +8,7 @@
 use super::OLDEST_VERSION;
 use super::api::Api;
 use super::error::DriverError;
+use super::graphs::GraphApi;
 use super::status::Status;
 use libloading::Library;
 use std::ffi::{CStr, c_int, c_void};
@@ -46,6 +47,7 @@ impl Origin {
 /// threads may be inside it at any moment.
 pub struct Driver {
     api: Api,
+    graphs: Result<GraphApi, &'static CStr>,
     origin: Origin,
     version: i32,
     simulated: bool,
@@ -127,7 +129,9 @@ impl Driver {
     ) -> Result<Self, DriverError> {
         let simulated = !find(c"sim_version").is_null();
         // SAFETY: promised by the caller.
-        let resolved = unsafe { Api::resolve(find) };
+        let resolved = unsafe { Api::resolve(&mut find) };
+        // SAFETY: promised by the caller.
+        let graphs = unsafe { GraphApi::resolve(find) };
         let api = resolved.map_err(|symbol| DriverError::MissingSymbol {
             origin: origin.path().to_owned(),
             symbol: symbol.to_str().unwrap_or("a required function"),
@@ -143,6 +147,7 @@ impl Driver {
             }),
             Status::SUCCESS => Ok(Self {
                 api,
+                graphs,
                 origin,
                 version,
                 simulated,
@@ -160,6 +165,14 @@ impl Driver {
     #[must_use]
     pub fn api(&self) -> &Api {
         &self.api
+    }
+
+    /// The entry points for graphs.
+    ///
+    /// # Errors
+    /// The name of the first one that the driver lacks.
+    pub fn graphs(&self) -> Result<&GraphApi, &'static CStr> {
+        self.graphs.as_ref().map_err(|missing| *missing)
     }
 
     /// Where they came from.

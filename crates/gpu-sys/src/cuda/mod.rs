@@ -8,11 +8,15 @@
 mod api;
 mod driver;
 mod error;
+mod graphs;
 mod status;
 
 pub use api::{Api, CUcontext, CUdevice, CUevent, CUfunction, CUstream, CUuuid};
 pub use driver::{Driver, Origin};
 pub use error::DriverError;
+pub use graphs::{
+    CUgraph, CUgraphEdgeData, CUgraphExec, CUgraphNode, CUkernelNodeParams, GraphApi,
+};
 pub use status::Status;
 
 /// Oldest driver that is supported: CUDA 11.4, as `cuDriverGetVersion` gives

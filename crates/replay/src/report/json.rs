@@ -1,56 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The result as a JSON file.
-//!
-//! Invariant: the path holds what it held before, or all of the new text.
+//! The result as JSON.
 
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
 
 use super::Report;
 
-/// Why the JSON was not written; the path holds what it held before.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: cannot be written: {source}", path.display())]
-pub struct WriteError {
-    path: PathBuf,
-    #[source]
-    source: io::Error,
-}
-
-/// Writes `report` beside `path`, then renames it to `path`.
+/// Writes `report` as one line.
 ///
 /// # Errors
-///
-/// [`WriteError`] where the folder is absent or not writable.
-pub fn write_json_atomically(path: &Path, report: &Report) -> Result<(), WriteError> {
-    write(path, report).map_err(|source| WriteError {
-        path: path.to_owned(),
-        source,
-    })
-}
-
-fn write(path: &Path, report: &Report) -> io::Result<()> {
-    if path.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    // A rename is atomic only within one file system, so in the same folder.
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        // Narrowed by the user's mask like any file; the default is 0600.
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    let mut file = builder.prefix(".metrale-").tempfile_in(folder)?;
-    let mut text = serde_json::to_vec(report).map_err(io::Error::other)?;
-    text.push(b'\n');
-    file.write_all(&text)?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+/// As `out` fails.
+pub fn write_json(out: &mut impl Write, report: &Report) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, report)?;
+    out.write_all(b"\n")
 }
 
 #[cfg(test)]
@@ -60,12 +21,9 @@ mod tests {
 
     #[test]
     fn the_json_is_schema_two() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("report.json");
-        std::fs::write(&path, "old").expect("an old file");
-        write_json_atomically(&path, &report()).expect("written");
-        let text = std::fs::read_to_string(&path).expect("read");
-        let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let mut text = Vec::new();
+        write_json(&mut text, &report()).expect("written");
+        let value: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
         let keys = |value: &serde_json::Value| -> Vec<String> {
             value
                 .as_object()
@@ -133,15 +91,5 @@ mod tests {
         assert_eq!(value["lanes"][1]["overlap_ns"], 112);
         assert_eq!(value["driver_calls"]["cuEventRecord"], 466);
         assert_eq!(value["kernels"][0]["kind"], "kernel");
-    }
-
-    #[test]
-    fn what_cannot_be_written_leaves_nothing() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let absent = folder.path().join("absent/report.json");
-        let error = write_json_atomically(&absent, &report()).expect_err("no folder");
-        assert!(error.to_string().contains("absent/report.json"), "{error}");
-        write_json_atomically(folder.path(), &report()).expect_err("a folder");
-        assert_eq!(std::fs::read_dir(folder.path()).expect("listed").count(), 0);
     }
 }

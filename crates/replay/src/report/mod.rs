@@ -22,7 +22,7 @@ use serde::Serialize;
 use crate::check::Check;
 use crate::plan::RowKey;
 
-pub use json::{WriteError, write_json_atomically};
+pub use json::write_json;
 pub use latency::{Excess, excess};
 pub use names::shorten;
 pub use text::render;

@@ -12,7 +12,7 @@
 //!    and to no list; to floats in the last digits only.
 
 use super::steps::keep_slowest;
-use super::{KernelLane, KernelSnapshot, LaneSnapshot, RowKind, Snapshot};
+use super::{GraphSnapshot, KernelLane, KernelSnapshot, LaneSnapshot, RowKind, Snapshot};
 use crate::floor::Floor;
 use crate::kernel::{
     ENOUGH_STEPS, Estimate, LANES, LaneEstimate, LaneFigures, ShapeTimes, StandardError,
@@ -55,7 +55,7 @@ pub enum MergeError {
 
 /// How two estimates add up.
 #[derive(Clone, Copy)]
-enum Chances {
+pub(super) enum Chances {
     /// They are of the same steps: two handles of one kernel.
     Shared,
     /// They are of separate ones.
@@ -141,6 +141,7 @@ impl Snapshot {
         adding.add(&mut self.spans_dropped, other.spans_dropped);
         adding.add(&mut self.span_failures, other.span_failures);
         self.floor = largest(self.floor, other.floor);
+        self.merge_graphs(other, adding);
         self.recorders.extend(other.recorders.iter().cloned());
         self.recorders.sort();
         self.saturated |= other.saturated || adding.is_saturated;
@@ -166,6 +167,10 @@ impl Snapshot {
     fn is_finite(&self) -> bool {
         let covered = self.lanes.iter().filter_map(|lane| lane.estimate.covered);
         let kernels = self.kernels.iter().flat_map(|kernel| &kernel.lanes);
+        let is_finite = |graph: &GraphSnapshot| graph.figures.is_finite();
+        if !self.graphs.iter().all(is_finite) {
+            return false;
+        }
         let mut all = covered.chain(kernels.map(|lane| lane.estimate));
         all.all(|estimate| {
             let StandardError { total_ns, share } = estimate.error.unwrap_or_default();
@@ -352,7 +357,7 @@ impl Estimate {
     }
 
     /// Both as one; the share is to be taken anew where the chances are separate.
-    fn plus(self, other: Self, chances: Chances, adding: &mut Adding) -> Self {
+    pub(super) fn plus(self, other: Self, chances: Chances, adding: &mut Adding) -> Self {
         let errors = self.error.zip(other.error);
         let error = errors.map(|(one, other)| {
             let mut sum = |one: f64, other: f64| {
@@ -390,10 +395,15 @@ impl Estimate {
 
     /// With its shares taken of a lane time of `lane_ns`.
     fn of_lane(self, lane_ns: u64) -> Self {
-        if lane_ns == 0 {
+        self.of_whole(lane_ns as f64)
+    }
+
+    /// With its shares taken of `whole_ns`.
+    pub(super) fn of_whole(self, whole_ns: f64) -> Self {
+        if whole_ns == 0.0 {
             return self;
         }
-        let share = |ns: f64| ns / lane_ns as f64;
+        let share = |ns: f64| ns / whole_ns;
         Self {
             share: share(self.total_ns),
             error: self.error.map(|error| StandardError {

@@ -10,14 +10,16 @@
 //! 4. A record may get more fields. One that a file does not tell reads as null,
 //!    0 or empty. To make one by hand, set fields of its `Default`.
 
+pub(crate) mod graphs;
 mod merge;
 pub(crate) mod recorders;
 mod steps;
 mod take;
 
 pub use crate::graph::{GraphFigures, GraphRow, NodeKind};
-pub use crate::rows::RowKind;
+pub use crate::rows::{KernelName, RowKind};
 pub use crate::series::{KernelSeries, MAX_KERNEL_SERIES, OTHER_KERNELS};
+pub use graphs::{GraphSnapshot, TwinLedger};
 pub use merge::MergeError;
 pub use recorders::OtherGpuError;
 pub use steps::{StepLane, StepSnapshot};
@@ -84,6 +86,8 @@ pub struct Snapshot {
     /// Kernels and graphs by name, the longest sampled time first. What has no
     /// name shares one row.
     pub kernels: Vec<KernelSnapshot>,
+    /// Graphs that had a twin, from the inside.
+    pub graphs: Vec<GraphSnapshot>,
     /// The slowest 32 steps of the last ten minutes by GPU time of their lanes,
     /// the slowest first.
     pub slowest_steps: Vec<StepSnapshot>,
@@ -251,6 +255,8 @@ pub struct RecorderSnapshot {
     pub lane_ledger: Ledger,
     /// What became of its kernel spans.
     pub kernel_ledger: Ledger,
+    /// What became of replays of graphs.
+    pub replays: TwinLedger,
     /// How it gets on with the driver.
     pub health: RecorderHealth,
     /// Spans that have not landed: of each ring, the open and the closed one

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What recorders add to a snapshot, while they live and after they closed.
 
-use super::RecorderSnapshot;
+use super::{GraphSnapshot, RecorderSnapshot};
 use crate::clock::unix_ns;
+use crate::graph::GraphTotal;
 use crate::lanes::LaneNamesError;
 use crate::rows::KernelName;
 use crate::sync::{Mutex, MutexGuard, const_fn, lock_alive};
@@ -18,6 +19,11 @@ pub trait RecorderSource: Send + Sync {
     /// The name of a kernel's row ([`KernelTime::func`](crate::kernel::KernelTime)),
     /// if it has one here.
     fn name(&self, func: u64) -> Option<KernelName>;
+
+    /// Its graphs that had a twin; `total_of` says what a graph took, by its row.
+    fn graphs(&self, _total_of: &dyn Fn(u64) -> GraphTotal) -> Vec<GraphSnapshot> {
+        Vec::new()
+    }
 }
 
 enum Known {
@@ -30,6 +36,7 @@ enum Known {
 struct Last {
     recorder: RecorderSnapshot,
     names: BTreeMap<u64, KernelName>,
+    graphs: Vec<GraphSnapshot>,
 }
 
 /// The recorders that ever measured. The lock is for reading and for making
@@ -114,11 +121,13 @@ impl Recorders {
         &self,
         source: &Arc<dyn RecorderSource>,
         funcs: impl Iterator<Item = u64>,
+        total_of: &dyn Fn(u64) -> GraphTotal,
     ) {
         let named = funcs.filter_map(|func| Some((func, source.name(func)?)));
         let last = Last {
             names: named.collect(),
             recorder: source.recorder(),
+            graphs: source.graphs(total_of),
         };
         let is_source = |known: &&mut Known| match known {
             Known::Alive(weak) => std::ptr::addr_eq(weak.as_ptr(), Arc::as_ptr(source)),
@@ -172,6 +181,12 @@ impl Reading<'_> {
         self.known().filter_map(Known::recorder).collect()
     }
 
+    pub(super) fn graphs(&self, total_of: &dyn Fn(u64) -> GraphTotal) -> Vec<GraphSnapshot> {
+        self.known()
+            .flat_map(|known| known.graphs(total_of))
+            .collect()
+    }
+
     /// The name of a row, by the first that has one; none is empty.
     pub(crate) fn name(&self, func: u64) -> Option<KernelName> {
         let mut names = self.known().filter_map(|known| known.name(func));
@@ -184,6 +199,15 @@ impl Known {
         match self {
             Known::Alive(source) => source.upgrade().map(|source| source.recorder()),
             Known::Closed(last) => Some(last.recorder.clone()),
+        }
+    }
+
+    fn graphs(&self, total_of: &dyn Fn(u64) -> GraphTotal) -> Vec<GraphSnapshot> {
+        match self {
+            Known::Alive(source) => source
+                .upgrade()
+                .map_or_else(Vec::new, |source| source.graphs(total_of)),
+            Known::Closed(last) => last.graphs.clone(),
         }
     }
 

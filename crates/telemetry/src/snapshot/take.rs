@@ -3,7 +3,7 @@
 
 use super::{
     HostSnapshot, KernelLane, KernelSnapshot, LaneSnapshot, RowKind, SNAPSHOT_VERSION, Snapshot,
-    merge::joined,
+    graphs::total_of, merge::joined,
 };
 use crate::kernel::{FoldedCopy, KernelEstimate, SpanKey};
 use crate::telemetry::Telemetry;
@@ -38,6 +38,7 @@ impl Telemetry {
             }
         });
         let kernels = joined(kernels).collect();
+        let graphs = known.graphs(&|row| total_of(&estimates, row));
         drop(known);
         let host = self.host();
         let mut snapshot = Snapshot {
@@ -61,6 +62,7 @@ impl Telemetry {
             device: folded.device(),
             lane_gap_unknown: instruments.lane_gap_unknown.get(),
             kernels,
+            graphs,
             slowest_steps: self.slowest_of_all(),
             kernel_series: exposed.series,
             losses: folded.losses(),
@@ -71,6 +73,7 @@ impl Telemetry {
             recorders,
         };
         snapshot.sort();
+        snapshot.sort_graphs();
         snapshot
     }
 

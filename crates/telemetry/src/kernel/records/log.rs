@@ -43,6 +43,18 @@ impl StepCursor {
     pub fn missed(&self) -> u64 {
         self.missed
     }
+
+    /// Both of its numbers, for a reader across a language's border.
+    #[must_use]
+    pub const fn to_words(&self) -> [u64; 2] {
+        [self.next, self.missed]
+    }
+
+    /// The cursor that [`to_words`](Self::to_words) gave.
+    #[must_use]
+    pub const fn from_words([next, missed]: [u64; 2]) -> Self {
+        Self { next, missed }
+    }
 }
 
 /// The slowest steps of one minute.
@@ -185,7 +197,8 @@ impl StepLog {
     /// The next record for a reader of its own.
     pub(crate) fn next(&self, cursor: &mut StepCursor) -> Option<StepRecord> {
         let oldest = self.total.saturating_sub(RECENT_STEPS as u64);
-        cursor.missed += oldest.saturating_sub(cursor.next);
+        let missed = oldest.saturating_sub(cursor.next);
+        cursor.missed = cursor.missed.saturating_add(missed);
         cursor.next = cursor.next.max(oldest);
         if cursor.next >= self.total {
             return None;

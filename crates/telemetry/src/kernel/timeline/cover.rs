@@ -77,6 +77,7 @@ pub(super) fn cover_nested(
         let waited_ns = lane.map_or(0, |lane| lane.take_rest(launch, span.lane_until_ns));
         device.take_rest(launch, span.until_ns);
         each(Before {
+            ns: span.span.ns,
             own_ns: span.own_ns,
             ..before(launch, waited_ns)
         });

@@ -7,7 +7,9 @@
 //! 2. A region is over for a span of its stream that starts at its end, or before
 //!    that by no more than the rounding of the two places; not while one that began
 //!    within it is open.
-//! 3. What ran before a region says nothing of the gap before a span within it:
+//! 3. A span within a region neither starts before nor, but for more than rounding,
+//!    ends after it.
+//! 4. What ran before a region says nothing of the gap before a span within it:
 //!    the region's own work, which nobody sees, may lie between.
 
 use super::Interval;
@@ -45,17 +47,6 @@ impl Open {
     fn is_over_at(&self, start_ns: i64) -> bool {
         let end_ns = self.settled.end_ns;
         end_ns <= start_ns || is_rounding(start_ns, self.settled.start_ns, end_ns)
-    }
-
-    /// Up to where it covers a span that began within it: all of one that ends
-    /// with it, but for rounding.
-    fn covers_until(&self, span: &Settled) -> i64 {
-        let end_ns = self.settled.end_ns;
-        if end_ns < span.end_ns && is_rounding(end_ns, span.start_ns, span.end_ns) {
-            span.end_ns
-        } else {
-            end_ns
-        }
     }
 
     fn cover(&mut self, span: &Settled) {
@@ -99,7 +90,9 @@ pub(super) fn nest(
     let mut settler = Settler::new(&[], ends);
     for at in 0..nested.len() {
         let Nested {
-            span, is_region, ..
+            mut span,
+            is_region,
+            ..
         } = nested[at];
         while let Some(last) = open.iter().rposition(|region| region.stream == span.stream)
             && open[last].is_over_at(span.start_ns)
@@ -108,23 +101,23 @@ pub(super) fn nest(
             settler.leave(region.before, &region.settled);
             nested[region.at].own_ns = region.own_ns();
         }
-        let settled = settler.settle(&span);
+        let innermost = open.iter().rposition(|region| region.stream == span.stream);
+        if let Some(region) = innermost.map(|region| &open[region]) {
+            span.start_ns = span.start_ns.max(region.settled.start_ns);
+        }
+        let until_ns = innermost.map(|region| open[region].settled.end_ns);
+        let settled = settler.settle_within(&span, until_ns);
+        if let Some(region) = innermost.map(|region| &mut open[region]) {
+            region.cover(&settled);
+        }
         let within = &mut nested[at];
         within.settled = settled;
-        let around = open
-            .iter_mut()
-            .filter(|region| region.stream == span.stream);
-        let mut innermost = None;
-        for region in around {
-            let until_ns = region.covers_until(&settled);
-            within.until_ns = within.until_ns.max(until_ns);
+        for region in open.iter().filter(|region| region.stream == span.stream) {
+            let end_ns = region.settled.end_ns;
+            within.until_ns = within.until_ns.max(end_ns);
             if region.settled.lane == settled.lane {
-                within.lane_until_ns = within.lane_until_ns.max(until_ns);
+                within.lane_until_ns = within.lane_until_ns.max(end_ns);
             }
-            innermost = Some(region);
-        }
-        if let Some(region) = innermost {
-            region.cover(&settled);
         }
         if is_region {
             open.push(Open {

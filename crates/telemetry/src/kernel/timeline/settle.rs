@@ -80,15 +80,38 @@ impl<'a> Settler<'a> {
             };
         }
         let end_ns = end_of(start_ns, span.ns);
-        if before.end_ns <= end_ns {
-            (before.start_ns, before.end_ns) = (start_ns, end_ns);
-        }
+        self.end(start_ns, end_ns);
         Settled {
             start_ns,
             end_ns,
             gap_ns,
             row: span.row,
             lane: span.lane,
+        }
+    }
+
+    /// As [`settle`](Self::settle), in a region that ends at `until_ns`: a span that
+    /// ends after that by no more than rounding ends there.
+    pub(super) fn settle_within(&mut self, span: &Interval, until_ns: Option<i64>) -> Settled {
+        self.before = change_stream(self.ends, self.before, span.stream);
+        let before = self.before;
+        let mut settled = self.settle(span);
+        if let Some(end_ns) = until_ns
+            && is_rounding(end_ns, settled.start_ns, settled.end_ns)
+        {
+            settled.end_ns = end_ns;
+            self.before = before;
+            self.end(settled.start_ns, end_ns);
+        }
+        settled
+    }
+
+    /// A span of this stream ends.
+    #[inline(always)]
+    fn end(&mut self, start_ns: i64, end_ns: i64) {
+        let before = &mut self.before;
+        if before.end_ns <= end_ns {
+            (before.start_ns, before.end_ns) = (start_ns, end_ns);
         }
     }
 
@@ -104,15 +127,8 @@ impl<'a> Settler<'a> {
     /// A region is over that was entered when `before` was given back.
     pub(super) fn leave(&mut self, before: StreamEnd, region: &Settled) {
         self.before = change_stream(self.ends, self.before, before.stream);
-        let last = &mut self.before;
-        for (start_ns, end_ns) in [
-            (before.start_ns, before.end_ns),
-            (region.start_ns, region.end_ns),
-        ] {
-            if last.end_ns <= end_ns {
-                (last.start_ns, last.end_ns) = (start_ns, end_ns);
-            }
-        }
+        self.end(before.start_ns, before.end_ns);
+        self.end(region.start_ns, region.end_ns);
     }
 }
 

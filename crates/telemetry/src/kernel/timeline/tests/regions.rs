@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Steps with regions: what is in one on its stream covers nothing twice.
 
-use super::settle::{Settled, by_stream, is_rounding};
+use super::settle::{Settled, by_stream};
 use super::{Interval, figures, is_in, lane, lanes_and_device, launch, of, region};
 use super::{sets, step, walk};
 use proptest::prelude::*;
@@ -28,14 +28,8 @@ fn counted(settled: &[Settled], lane: Option<u8>) -> (Vec<Settled>, Vec<usize>) 
         let around = span.within.iter().map(|at| launches[*at]);
         let around =
             around.filter(|region| lane.is_none_or(|_| region.span.lane == span.span.lane));
-        let until = around.map(|region| {
-            if is_rounding(region.end_ns, span.start_ns, span.end_ns) {
-                span.end_ns
-            } else {
-                region.end_ns
-            }
-        });
-        let until_ns = until.max().unwrap_or(i64::MIN);
+        let until_ns = around.map(|region| region.end_ns);
+        let until_ns = until_ns.max().unwrap_or(i64::MIN);
         if until_ns <= span.start_ns || until_ns < span.end_ns {
             places.push(place);
             counted.push(Settled {

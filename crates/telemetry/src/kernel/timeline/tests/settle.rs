@@ -24,7 +24,7 @@ fn step_ns(place_ns: i64) -> f64 {
 }
 
 /// Whether a place is before the end of a span by rounding.
-pub(super) fn is_rounding(place_ns: i64, from_ns: i64, end_ns: i64) -> bool {
+fn is_rounding(place_ns: i64, from_ns: i64, end_ns: i64) -> bool {
     let early = end_ns - place_ns;
     early > 0 && early as f64 <= (step_ns(place_ns) + step_ns(from_ns)).ceil()
 }
@@ -53,19 +53,26 @@ pub(super) fn by_stream(spans: &[Interval]) -> Vec<Settled> {
                 region.within.iter().copied().chain([*at]).collect()
             });
             let over = own.iter().filter(|(at, _)| !within.contains(at));
+            // A region holds it from its own start on.
+            let around = within.last().map(|at| &settled[*at]);
+            let start_ns =
+                around.map_or(span.start_ns, |region| region.start_ns.max(span.start_ns));
             // In a region only what came in it as well.
             let since = within.last().copied().unwrap_or(0);
             let before = over.filter(|(at, _)| *at >= since);
             let before = before.map(|(_, before)| *before);
             let before = before.max_by_key(|before| before.end_ns);
-            let gap_ns = before.map(|before| span.start_ns - before.end_ns);
+            let gap_ns = before.map(|before| start_ns - before.end_ns);
             let moved =
-                before.filter(|before| is_rounding(span.start_ns, before.start_ns, before.end_ns));
-            let start_ns = moved.map_or(span.start_ns, |before| before.end_ns);
+                before.filter(|before| is_rounding(start_ns, before.start_ns, before.end_ns));
+            let start_ns = moved.map_or(start_ns, |before| before.end_ns);
+            let end_ns = start_ns + span.ns as i64;
+            let cut = around.map(|region| region.end_ns);
+            let cut = cut.filter(|cut_ns| is_rounding(*cut_ns, start_ns, end_ns));
             settled.push(Settled {
                 span: *span,
                 start_ns,
-                end_ns: start_ns + span.ns as i64,
+                end_ns: cut.unwrap_or(end_ns),
                 gap_ns: if moved.is_some() { Some(0) } else { gap_ns },
                 within,
             });

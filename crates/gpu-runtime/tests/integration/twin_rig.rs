@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Graphs of an application, and a recorder that makes twins of them.
+
+use crate::rig::{App, THREAD_LOCAL, config, cu, stream, telemetry};
+use metrale_gpu_runtime::timing::{
+    GraphLaunch, RawGraph, Recorder, RecorderConfig, Status, Twin, TwinState, TwinsConfig, Updates,
+};
+use metrale_gpu_sim::control::{self, graphs};
+use metrale_gpu_sim::symbol;
+use metrale_gpu_sys::cuda::CUkernelNodeParams;
+use metrale_telemetry::TelemetryConfig;
+use metrale_telemetry::kernel::LANE_DECODE;
+use std::ffi::c_void;
+
+pub(crate) fn launch_function() -> GraphLaunch {
+    let address = symbol("cuGraphLaunch").expect("the simulator has it");
+    // SAFETY: the simulator's function of that name has this signature.
+    unsafe { std::mem::transmute::<*const c_void, GraphLaunch>(address) }
+}
+
+/// A graph of kernels one after the other, of so many nanoseconds each: the first is
+/// `spin`, the next `other`, and so on in turn.
+pub(crate) fn chain(app: &App, kernels_ns: &[u64]) -> RawGraph {
+    let on = app.new_stream();
+    app.begin_capture(on, THREAD_LOCAL);
+    for (at, ns) in kernels_ns.iter().enumerate() {
+        let kernel = if at % 2 == 0 { app.spin } else { app.other };
+        assert!(app.launch(kernel, on, *ns).is_success());
+    }
+    let mut graph = 0u64;
+    let ended = cu!("cuStreamEndCapture", on => u64, &raw mut graph => *mut u64);
+    assert_eq!(ended, Status::SUCCESS);
+    app.destroy_stream(on);
+    instantiated(graph)
+}
+
+pub(crate) fn instantiated(graph: u64) -> RawGraph {
+    let mut exec = 0u64;
+    let made =
+        cu!("cuGraphInstantiateWithFlags", &raw mut exec => *mut u64, graph => u64, 0 => u64);
+    assert_eq!(made, Status::SUCCESS);
+    RawGraph {
+        graph,
+        exec,
+        flags: Some(0),
+        launch: launch_function(),
+    }
+}
+
+/// Twins on every armed step.
+pub(crate) fn always() -> TwinsConfig {
+    TwinsConfig {
+        always: true,
+        ..TwinsConfig::default()
+    }
+}
+
+pub(crate) fn recorder(app: &App, twins: TwinsConfig) -> Recorder {
+    let config = RecorderConfig {
+        twins: Some(twins),
+        ..config()
+    };
+    app.try_recorder(config).expect("the simulator is healthy")
+}
+
+pub(crate) fn twin(recorder: &Recorder, graph: RawGraph) -> Twin<'static> {
+    // SAFETY: tests destroy graphs after their twins, if at all.
+    unsafe { recorder.twin_raw(graph, "decode", Updates::Told) }
+}
+
+/// A step of one replay; its status.
+pub(crate) fn replay(recorder: &Recorder, twin: &Twin<'_>, on: u64) -> Result<(), Status> {
+    let step = recorder.step();
+    step.lane(LANE_DECODE, stream(on)).replay(twin)
+}
+
+/// Until the GPU is done, and all is read.
+pub(crate) fn settle(recorder: &Recorder) {
+    control::advance_ns(1_000_000_000);
+    for _ in 0..4 {
+        recorder.harvest();
+    }
+}
+
+/// A plain replay, so that the last stream is known and the twin is on the device.
+pub(crate) fn settled_twin(recorder: &Recorder, graph: RawGraph, on: u64) -> Twin<'static> {
+    let twin = twin(recorder, graph);
+    assert_eq!(twin.state(), TwinState::Ready);
+    replay(recorder, &twin, on).expect("a launch");
+    settle(recorder);
+    twin
+}
+
+/// A recorder of which no step is armed, but for every ten thousandth.
+pub(crate) fn unarmed_recorder(app: &App) -> Recorder {
+    let telemetry = telemetry();
+    let rarely = TelemetryConfig {
+        every: 10_000,
+        ..TelemetryConfig::DEFAULT
+    };
+    telemetry.configure(rarely).expect("a stride");
+    let config = RecorderConfig {
+        twins: Some(always()),
+        ..config()
+    };
+    // SAFETY: the context outlives the recorder.
+    let made = unsafe {
+        Recorder::from_raw(
+            crate::rig::driver(),
+            crate::rig::context(app.context),
+            telemetry,
+            config,
+        )
+    };
+    made.expect("the simulator is healthy")
+}
+
+/// No mistake that a driver answers with success.
+pub(crate) fn assert_no_mistakes() {
+    let none = graphs::Mistakes {
+        overlapping_launches: 0,
+        reads_in_flight: 0,
+        unread_marks: 0,
+        stale_launches: 0,
+        shared_uses: 0,
+    };
+    assert_eq!(graphs::mistakes(), none);
+    assert_eq!(control::stale_handle_uses(), 0);
+}
+
+/// The nodes of a graph.
+pub(crate) fn nodes(graph: u64) -> Vec<u64> {
+    let mut count = 4_096usize;
+    let mut nodes = vec![0u64; count];
+    let told = cu!("cuGraphGetNodes", graph => u64, nodes.as_mut_ptr() => *mut u64, &raw mut count => *mut usize);
+    assert_eq!(told, Status::SUCCESS);
+    nodes.truncate(count);
+    nodes
+}
+
+/// Tells an executable's kernel to take so long from now on.
+pub(crate) fn set_duration(exec: u64, node: u64, function: u64, mut ns: u64) -> Result<(), Status> {
+    let mut arguments = [(&raw mut ns).cast::<c_void>()];
+    let params = CUkernelNodeParams {
+        function: function as *mut c_void,
+        grid: [1; 3],
+        block: [1; 3],
+        parameters: arguments.as_mut_ptr(),
+        ..CUkernelNodeParams::default()
+    };
+    cu!("cuGraphExecKernelNodeSetParams_v2", exec => u64, node => u64, &raw const params => *const CUkernelNodeParams).ok()
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Attributes of functions.
+#![allow(non_snake_case, reason = "the driver's own names")]
+
+use std::ffi::{c_int, c_uint};
+
+use metrale_gpu_sys::cuda::Status;
+
+use super::{Out, call, put};
+use crate::module::Function;
+use crate::symbols::Symbol;
+use crate::world::World;
+
+/// What each attribute of a function is before it is set: threads of a block,
+/// shared, constant and local bytes, registers, versions of PTX and binary, cache mode,
+/// dynamic shared bytes, carveout (-1: the driver's choice), and those of clusters.
+const UNSET: [c_int; 16] = [1_024, 0, 0, 0, 32, 80, 90, 0, 49_152, -1, 0, 0, 0, 0, 0, 0];
+
+/// The first attribute that can be set; what is below tells what was compiled.
+const MAX_DYNAMIC_SHARED_SIZE_BYTES: c_uint = 8;
+
+/// Dynamic shared bytes that a block of the simulated device may have.
+const MOST_SHARED: c_int = 227 << 10;
+
+fn live(world: &mut World, function: u64) -> Result<&mut Function, Status> {
+    world.ready()?;
+    if function != 0 && world.functions.get(function).is_none() {
+        world.stale();
+    }
+    let found = world.functions.get_mut(function);
+    found.ok_or(Status::ERROR_INVALID_HANDLE)
+}
+
+/// 1 for an attribute that there is not.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuFuncGetAttribute(
+    out: Out<'_, c_int>,
+    attribute: c_uint,
+    function: u64,
+) -> u32 {
+    call(Symbol::cuFuncGetAttribute, function, 0, |world, _| {
+        let found = live(world, function)?;
+        let unset = usize::try_from(attribute).ok().and_then(|at| UNSET.get(at));
+        let unset = unset.ok_or(Status::ERROR_INVALID_VALUE)?;
+        put(out, *found.attributes.get(&attribute).unwrap_or(unset))
+    })
+}
+
+/// 1 for an attribute that there is not or that is compiled in, and for more shared
+/// memory than a block may have.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuFuncSetAttribute(function: u64, attribute: c_uint, value: c_int) -> u32 {
+    call(Symbol::cuFuncSetAttribute, function, 0, |world, _| {
+        let found = live(world, function)?;
+        let is_known = usize::try_from(attribute).is_ok_and(|at| at < UNSET.len());
+        let is_size = attribute == MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        if !is_known
+            || attribute < MAX_DYNAMIC_SHARED_SIZE_BYTES
+            || (is_size && !(0..=MOST_SHARED).contains(&value))
+        {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        found.attributes.insert(attribute, value);
+        Ok(())
+    })
+}

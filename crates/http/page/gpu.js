@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Is the GPU working, which lane, which rows.
+
+const STATES = [
+  ["busy", "Busy", BUSY], ["waited", "Waited for a launch", WAITED], ["ends", "Ends of lanes", ENDS],
+  ["unknown", "In lanes, not laid out", UNKNOWN], ["between", "Between lanes", BETWEEN],
+];
+const statesIn = (points) => STATES.filter(([name]) => name !== "unknown" || points.some((point) => point.unknown > 0));
+
+let gpuPoints = [];
+const gpuChart = new Chart(byId("gpu-chart"), {
+  title: "The last ten minutes", what: "How the GPU’s time was spent over the last ten minutes", height: 150,
+  keys: () => STATES.filter(([name]) => name !== "unknown").map(([, title, key]) => [title, key]),
+  options: () => ({
+    scales: { x: { time: true }, y: { range: [0, 100] } },
+    axes: [{ values: (plot, ticks) => ticks.map((second) => new Date(1000 * second).toLocaleTimeString("en-GB")), space: 80, incrs: [1, 5, 10, 30, 60, 120, 300] }, { size: 44, values: (plot, ticks) => ticks.map((value) => `${value} %`) }],
+    series: [{}, ...layerSeries(STATES.map(([, , key]) => key))],
+  }),
+  read: (index) => pointText(gpuPoints[index]),
+  table: () => ({
+    head: ["Time", ...STATES.map(([, title]) => title)],
+    rows: gpuPoints.slice(-60).reverse().map((point) => [clock(point.at), ...STATES.map(([name]) => share(point[name]))]),
+  }),
+});
+
+/** A moment of the page's own clock, as time of day. */
+const clock = (at) => new Date(performance.timeOrigin + at).toLocaleTimeString("en-GB");
+const pointText = (point) => `${clock(point.at)}: ${statesIn([point]).map(([name, title]) => `${title.toLowerCase()} ${share(point[name])}`).join(", ")}`;
+
+function drawGpu(history, figures, snapshot) {
+  const now = shares(figures);
+  const states = statesIn([now]);
+  const sentence = now.all === 0 ? "No lane has landed" : states.map(([name, title]) => `${title.toLowerCase()} ${share(now[name])}`).join(", ");
+  attribute(byId("gpu-bar"), "aria-label", `${spanName(figures)}: ${sentence}.`);
+  stack(byId("gpu-bar"), states.map(([name, title, key]) => [now[name], key, `${title} ${share(now[name])}`]));
+  const parts = states.map(([name, title, key]) => [title, now.all === 0 ? NONE : share(now[name]), known(now[name]) ? time(now[name] * now.all) : "of the last minute only", key]);
+  facts(byId("gpu-shares"), parts);
+  const { seconds } = figures;
+  const per = (value) => (seconds ? rate(value / seconds) : count(value));
+  const wall = snapshot.host.step_wall.buckets;
+  facts(byId("gpu-facts"), [
+    ["Steps", per(figures.steps), seconds ? "" : "in all"],
+    ["Kernel launches", per(figures.launches)],
+    ["Graph launches", per(figures.graph_launches)],
+    ["GPU time of a step", figures.steps > 0 ? time(sum(figures.lanes, (lane) => total(lane.gpu.buckets)) / figures.steps) : NONE, "mean"],
+    ["Host time of a step", time(quantile(wall, 0.5)), `p50, p99 ${time(quantile(wall, 0.99))}, since the start`],
+  ]);
+  gpuPoints = history.points;
+  const xs = gpuPoints.map((point) => (performance.timeOrigin + point.at) / 1000);
+  const layers = STATES.map(([name]) => gpuPoints.map((point) => 100 * point[name]));
+  gpuChart.set(stacked(xs, layers), gpuPoints.length > 0 ? `Now: ${pointText(gpuPoints.at(-1))}` : "No data yet");
+}
+
+const spanName = (figures) => (figures.seconds ? `Of the last ${Math.round(figures.seconds)} seconds` : "Since the start");
+
+function drawLanes(figures) {
+  const all = sum(figures.lanes, (lane) => total(lane.gpu.buckets));
+  const lanes = figures.lanes.map((lane, index) => ({ ...lane, index })).filter((lane) => lane.gpu.buckets.length > 0);
+  fill(byId("lanes-table").tBodies[0], lanes.map(({ lane, gpu, gap, figures: inside, index }) => {
+    const part = all > 0 ? total(gpu.buckets) / all : 0;
+    const of = (ns) => (inside && inside.time_ns > 0 ? share(ns / inside.time_ns) : NONE);
+    return [
+      { text: lane, key: fillOf(index) },
+      { kind: "wide", draw: (td) => laneBar(td, part, fillOf(index)) },
+      figures.seconds ? rate(counted(gpu.buckets) / figures.seconds) : count(counted(gpu.buckets)),
+      time(total(gpu.buckets)), time(quantile(gpu.buckets, 0.5)), time(quantile(gpu.buckets, 0.99)), time(quantile(gap.buckets, 0.5)),
+      of(inside?.busy_ns), of(inside?.waited_ns), of(inside ? inside.lead_ns + inside.tail_ns : null),
+    ];
+  }));
+  drawDistributions(lanes);
+}
+
+function laneBar(td, part, key) {
+  if (td.childElementCount !== 1) td.replaceChildren(el("div", { className: "labelled" }, el("div", { className: "stack" }), el("span")));
+  const [bar, label] = td.firstElementChild.children;
+  stack(bar, [[part, key, share(part)]]);
+  text(label, share(part));
+}
+
+const MOST_ROWS = 12;
+const showRows = more(byId("rows-more"), MOST_ROWS);
+
+/** What a row is of, unless it is a kernel; of a region, how much is under no launch. */
+function kindOf({ kind, figures, total_ns }) {
+  if (kind === "kernel") return "";
+  return kind === "region" && total_ns > 0 ? `region, ${share(figures.own_ns / total_ns)} its own` : kind;
+}
+
+function drawRows(snapshot) {
+  const all = rowsOf(snapshot);
+  const pair = snapshot.floor.pair_ns;
+  const rows = showRows(all).map(({ kernel, lane }) => {
+    const mean = kernel.samples > 0 ? kernel.total_ns / kernel.samples : null;
+    const isNearFloor = known(pair) && known(mean) && mean < 3 * pair;
+    const error = lane?.error;
+    const total = lane ? time(lane.total_ns) : NONE;
+    const lost = kernel.lost_spans > 0 ? `, ${count(kernel.lost_spans)} lost` : "";
+    return [
+      { text: shortened(nameOf(kernel), 46), title: kernel.name ?? "", kind: "name", tag: kindOf(kernel), key: null },
+      { text: lane?.lane ?? NONE, kind: "left" },
+      { kind: "wide", draw: (td) => meter(td, lane?.share ?? 0, error?.share) },
+      lane ? `${share(lane.share)} ${error ? `± ${share(error.share)}` : "(too few)"}` : NONE,
+      error ? `${total} ± ${time(error.total_ns)}` : total,
+      { text: `${isNearFloor ? "≈ " : ""}${time(mean)}`, title: isNearFloor ? `Near the floor: an empty span reads ${time(pair)}` : "" },
+      `${count(kernel.samples)}${lost}`,
+      time(kernel.figures.waited_ns),
+    ];
+  });
+  fill(byId("rows-table").tBodies[0], rows);
+  const every = snapshot.config ? `one step in ${count(snapshot.config.every)}` : "sampled steps";
+  const floor = all.some(({ kernel }) => kernel.samples > 0 && known(pair) && kernel.total_ns / kernel.samples < 3 * pair);
+  text(byId("rows-note"), all.length === 0
+    ? "No launch has been timed yet."
+    : `Estimates for all steps since the sampling last changed, from ${every}. No error is claimed from fewer than 30 steps.${floor ? ` ≈: the mean is less than three times what an empty span reads (${time(pair)}).` : ""}`);
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is timed within a lane: launches of functions, replays of graphs, regions.
+
+use crate::lane::OpenLane;
+use crate::stream::{handle, stream_handle};
+use metrale_gpu_runtime::timing::{FuncRef, KernelRef, StreamRef};
+use metrale_telemetry::kernel::SpanToken;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyInt, PyString};
+use pyo3::{PyClass, intern};
+use std::sync::Arc;
+
+/// `function`, with a fresh copy of `span` around each call.
+pub(crate) fn decorate<'py>(
+    span: &Bound<'py, impl PyClass>,
+    function: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = span.py();
+    let module = py.import(intern!(py, "metrale._decorate"))?;
+    module.call_method1(intern!(py, "decorate"), (span, function))
+}
+
+/// What is timed: a function or a library's kernel by its handle, the others by their
+/// names.
+enum Work {
+    Function(u64),
+    /// The driver tells no name of such a handle.
+    Kernel(u64),
+    Graph(Py<PyString>),
+    Region(Py<PyString>),
+}
+
+/// Work within a lane. Use it in a `with` statement, a launch's around that call and
+/// nothing else. Work that raises is not timed.
+#[pyclass(module = "metrale", freelist = 8)]
+pub(crate) struct Span {
+    work: Work,
+    /// Kept, so that the stream lives as long as the span; `None`: the lane's.
+    stream: Option<Py<PyAny>>,
+    /// `None`: the lane that the thread is in when the span begins.
+    lane: Option<Arc<OpenLane>>,
+    open: Option<Open>,
+}
+
+struct Open {
+    lane: Arc<OpenLane>,
+    token: SpanToken,
+    stream: StreamRef<'static>,
+}
+
+/// A launch of a function in the lane that this thread is in, to be used in a `with`
+/// statement. The function is its handle, or an object of `cuda.bindings`; it must
+/// be loaded. Without a stream it is the lane's. A `CUkernel` has no name but by `name`.
+#[pyfunction]
+#[pyo3(signature = (function, stream=None))]
+pub(crate) fn launch(
+    function: &Bound<'_, PyAny>,
+    stream: Option<Bound<'_, PyAny>>,
+) -> PyResult<Span> {
+    Span::launch(function, stream, None)
+}
+
+/// A replay of a graph in the lane that this thread is in, to be used in a `with`
+/// statement. The name is the graph's row: one made anew keeps it.
+#[pyfunction]
+#[pyo3(signature = (name, stream=None))]
+pub(crate) fn graph(name: Bound<'_, PyString>, stream: Option<Bound<'_, PyAny>>) -> Span {
+    Span::graph(name, stream, None)
+}
+
+/// GPU work without a function of its own (a library's, a collective, sampling) in the
+/// lane that this thread is in, to be used in a `with` statement. It may have launches
+/// and other regions within it.
+#[pyfunction]
+#[pyo3(signature = (name, stream=None))]
+pub(crate) fn region(name: Bound<'_, PyString>, stream: Option<Bound<'_, PyAny>>) -> Span {
+    Span::region(name, stream, None)
+}
+
+impl Span {
+    fn new(work: Work, stream: Option<Bound<'_, PyAny>>, lane: Option<Arc<OpenLane>>) -> Self {
+        Self {
+            work,
+            stream: stream.map(Bound::unbind),
+            lane,
+            open: None,
+        }
+    }
+
+    pub(crate) fn launch(
+        function: &Bound<'_, PyAny>,
+        stream: Option<Bound<'_, PyAny>>,
+        lane: Option<Arc<OpenLane>>,
+    ) -> PyResult<Self> {
+        let handle = handle(function)?;
+        // An integer is a function's handle.
+        let is_kernel =
+            !function.is_instance_of::<PyInt>() && function.get_type().name()? == "CUkernel";
+        let work = if is_kernel {
+            Work::Kernel(handle)
+        } else {
+            Work::Function(handle)
+        };
+        Ok(Self::new(work, stream, lane))
+    }
+
+    pub(crate) fn graph(
+        name: Bound<'_, PyString>,
+        stream: Option<Bound<'_, PyAny>>,
+        lane: Option<Arc<OpenLane>>,
+    ) -> Self {
+        Self::new(Work::Graph(name.unbind()), stream, lane)
+    }
+
+    pub(crate) fn region(
+        name: Bound<'_, PyString>,
+        stream: Option<Bound<'_, PyAny>>,
+        lane: Option<Arc<OpenLane>>,
+    ) -> Self {
+        Self::new(Work::Region(name.unbind()), stream, lane)
+    }
+}
+
+#[pymethods]
+impl Span {
+    fn __enter__<'py>(
+        mut slf: PyRefMut<'py, Self>,
+        py: Python<'py>,
+    ) -> PyResult<PyRefMut<'py, Self>> {
+        if slf.open.is_some() {
+            return Err(PyRuntimeError::new_err("this span is open already"));
+        }
+        let given = slf.stream.as_ref();
+        let given = given
+            .map(|stream| stream_handle(stream.bind(py)))
+            .transpose()?;
+        let Some(lane) = slf.lane.clone().or_else(OpenLane::current) else {
+            return Ok(slf);
+        };
+        let stream = match given {
+            // SAFETY: as for a lane's.
+            Some(handle) => unsafe { StreamRef::from_raw(handle) },
+            None => lane.stream,
+        };
+        let (step, recorder) = (lane.step.owned.step(), &lane.step.installed.recorder);
+        let launch = |kernel: KernelRef<'_>| {
+            let begin = || recorder.begin_launch(step, lane.lane, kernel, stream);
+            // One that is not timed calls no driver.
+            if step.is_armed() {
+                py.detach(begin)
+            } else {
+                begin()
+            }
+        };
+        let token = match &slf.work {
+            // SAFETY: promised by the caller, as the page of `launch` asks for.
+            Work::Function(function) => launch(unsafe { KernelRef::from_raw(*function) }),
+            Work::Kernel(kernel) => launch(FuncRef::from_raw(*kernel).into()),
+            Work::Graph(name) => launch(recorder.graph(name.bind(py).to_str()?).into()),
+            // Nothing is counted of one that is not timed.
+            Work::Region(_) if !step.is_armed() => None,
+            Work::Region(name) => {
+                let region = recorder.region(name.bind(py).to_str()?);
+                py.detach(|| recorder.begin_region(step, lane.lane, region, stream))
+            }
+        };
+        slf.open = token.map(|token| Open {
+            lane,
+            token,
+            stream,
+        });
+        Ok(slf)
+    }
+
+    fn __exit__(
+        &mut self,
+        py: Python<'_>,
+        kind: &Bound<'_, PyAny>,
+        _error: &Bound<'_, PyAny>,
+        _trace: &Bound<'_, PyAny>,
+    ) {
+        let Some(Open {
+            lane,
+            token,
+            stream,
+        }) = self.open.take()
+        else {
+            return;
+        };
+        let failed = !kind.is_none();
+        py.detach(|| {
+            let recorder = &lane.step.installed.recorder;
+            if failed {
+                recorder.cancel_launch(token);
+            } else {
+                recorder.end_launch(token, stream);
+            }
+        });
+    }
+
+    /// The function, as this work at each call.
+    fn __call__<'py>(
+        slf: &Bound<'py, Self>,
+        function: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        decorate(slf, function)
+    }
+
+    fn _again(&self, py: Python<'_>) -> Self {
+        Self {
+            work: match &self.work {
+                Work::Function(function) => Work::Function(*function),
+                Work::Kernel(kernel) => Work::Kernel(*kernel),
+                Work::Graph(name) => Work::Graph(name.clone_ref(py)),
+                Work::Region(name) => Work::Region(name.clone_ref(py)),
+            },
+            stream: self.stream.as_ref().map(|stream| stream.clone_ref(py)),
+            lane: self.lane.clone(),
+            open: None,
+        }
+    }
+}

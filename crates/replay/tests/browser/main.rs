@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The live page in a real browser: what it shows, what it says where something
+//! is wrong, and whether everybody can use it. Skipped, with a message, where
+//! there is no browser; an error with `CI=true`.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod devtools;
+mod everybody;
+mod figures;
+mod hours;
+#[path = "../prometheus/http.rs"]
+mod http;
+mod wrong;
+
+use devtools::{Browser, browser, wait_for};
+use std::process::{Child, Command};
+
+/// The demo, serving; it ends with this.
+pub(crate) struct Demo {
+    child: Child,
+    pub(crate) port: u16,
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Demo {
+    /// Starts one on a port; 0: a free one.
+    fn start(port: u16) -> Self {
+        common::needs_simulator();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_metrale-replay"));
+        command.args(["--driver", "sim", "--for", "600", "--serve"]);
+        command.arg(format!("127.0.0.1:{port}"));
+        let (child, port, _) = common::program::serving(command);
+        Self { child, port }
+    }
+
+    fn address(&self) -> String {
+        format!("http://127.0.0.1:{}/", self.port)
+    }
+}
+
+const STATE: &str = "document.body.dataset.state";
+
+#[test]
+fn it_shows_the_snapshot_goes_on_and_outlives_the_server() {
+    let Some(mut browser) = browser() else { return };
+    let mut demo = Demo::start(0);
+    browser.open(&demo.address());
+    browser.wait(&format!("{STATE} === 'live'"));
+    browser.eval("document.querySelector('input[value=all]').click()");
+    let steps = figures::hold(&mut browser, demo.port);
+    wait_for("it goes on", || {
+        figures::hold(&mut browser, demo.port) > steps
+    });
+    assert_eq!(browser.complaints(), [] as [&str; 0]);
+
+    let port = demo.port;
+    drop(demo);
+    browser.wait(&format!("{STATE} === 'stale'"));
+    let alarm = browser.text("document.getElementById('alarms').textContent");
+    assert!(
+        alarm.contains("it cannot be reached") && alarm.contains("Figures are of"),
+        "{alarm}"
+    );
+    demo = Demo::start(port);
+    browser.wait(&format!(
+        "{STATE} === 'live' && document.getElementById('alarms').children.length === 0"
+    ));
+    figures::hold(&mut browser, demo.port);
+    // The browser itself notes a request that no one answered.
+    let mut complaints = browser.complaints().into_iter();
+    let other = complaints.find(|complaint| !complaint.contains("net::ERR_"));
+    assert_eq!(other, None);
+    let address = demo.address();
+    let mut requests = browser.requests().into_iter();
+    let elsewhere = requests.find(|to| !to.starts_with(&address) && !to.starts_with("data:"));
+    assert_eq!(elsewhere, None);
+}
