@@ -86,21 +86,42 @@ function kindOf({ kind, figures, total_ns }) {
   return kind === "region" && total_ns > 0 ? `region, ${share(figures.own_ns / total_ns)} its own` : kind;
 }
 
+const showInside = more(byId("inside-more"), MOST_ROWS);
+const shareText = ({ share: part, error }) => `${share(part)} ${error ? `± ${share(error.share)}` : "(too few)"}`;
+const totalText = ({ total_ns, error }) => (error ? `${time(total_ns)} ± ${time(error.total_ns)}` : time(total_ns));
+
+/** What a twin knows of a graph, and what no row of it explains. */
+function drawInside(graphs) {
+  const rows = graphs.flatMap(({ name, rows: inside, remainder_ns, total_ns }) => [
+    ...inside.map((row) => [
+      { text: shortened(row.name ?? row.kind, 46), title: row.name ?? "", kind: "name", tag: row.kind === "kernel" ? "" : row.kind },
+      { text: shortened(name ?? "(no name)", 24), title: name ?? "", kind: "left" },
+      { kind: "wide", draw: (td) => meter(td, row.estimate.share, row.estimate.error?.share) },
+      shareText(row.estimate), totalText(row.estimate), time(row.samples > 0 ? row.sampled_ns / row.samples : null),
+      row.width > 1 ? `${count(row.nodes)} × ${count(row.width)}` : count(row.nodes), count(row.samples),
+    ]),
+    [
+      { text: "the rest", kind: "name", title: "Not measured yet, or of no node, less what ran side by side" }, { text: shortened(name ?? "(no name)", 24), kind: "left" },
+      { text: "", kind: "wide" }, share(total_ns > 0 ? remainder_ns / total_ns : null), time(remainder_ns), "", "", "",
+    ],
+  ]);
+  fill(byId("inside-table").tBodies[0], showInside(rows));
+}
+
 function drawRows(snapshot) {
+  drawInside(snapshot.graphs ?? []);
   const all = rowsOf(snapshot);
   const pair = snapshot.floor.pair_ns;
   const rows = showRows(all).map(({ kernel, lane }) => {
     const mean = kernel.samples > 0 ? kernel.total_ns / kernel.samples : null;
     const isNearFloor = known(pair) && known(mean) && mean < 3 * pair;
     const error = lane?.error;
-    const total = lane ? time(lane.total_ns) : NONE;
     const lost = kernel.lost_spans > 0 ? `, ${count(kernel.lost_spans)} lost` : "";
     return [
       { text: shortened(nameOf(kernel), 46), title: kernel.name ?? "", kind: "name", tag: kindOf(kernel), key: null },
       { text: lane?.lane ?? NONE, kind: "left" },
       { kind: "wide", draw: (td) => meter(td, lane?.share ?? 0, error?.share) },
-      lane ? `${share(lane.share)} ${error ? `± ${share(error.share)}` : "(too few)"}` : NONE,
-      error ? `${total} ± ${time(error.total_ns)}` : total,
+      lane ? shareText(lane) : NONE, lane ? totalText(lane) : NONE,
       { text: `${isNearFloor ? "≈ " : ""}${time(mean)}`, title: isNearFloor ? `Near the floor: an empty span reads ${time(pair)}` : "" },
       `${count(kernel.samples)}${lost}`,
       time(kernel.figures.waited_ns),
