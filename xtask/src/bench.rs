@@ -17,11 +17,7 @@ const PACKAGE: &str = "metrale-bench";
 
 /// Runs what `flags` ask for.
 pub(crate) fn run(flags: &Bench) -> Result<()> {
-    if flags.gates {
-        gates::run()
-    } else {
-        ratios::run(flags.filter.as_deref())
-    }
+    if flags.gates { gates::run() } else { ratios::run(flags.filter.as_deref()) }
 }
 
 /// The gates alone, as a step of `ci`.

@@ -38,10 +38,7 @@ pub(crate) fn shell() -> Result<Shell> {
 
 /// The workspace's metadata, members only.
 pub(crate) fn metadata() -> Result<Metadata> {
-    Ok(MetadataCommand::new()
-        .manifest_path(root().join("Cargo.toml"))
-        .no_deps()
-        .exec()?)
+    Ok(MetadataCommand::new().manifest_path(root().join("Cargo.toml")).no_deps().exec()?)
 }
 
 /// Whether `cargo nextest` is installed.
@@ -81,10 +78,7 @@ pub(crate) fn build_in(
     let mut child = command.spawn().context(asked)?;
     let stderr = child.stderr.take();
     let relay = std::thread::spawn(move || {
-        for line in stderr
-            .into_iter()
-            .flat_map(|pipe| BufReader::new(pipe).lines())
-        {
+        for line in stderr.into_iter().flat_map(|pipe| BufReader::new(pipe).lines()) {
             match line {
                 Ok(line) if line.contains("Finished") && line.contains(" profile [") => {}
                 Ok(line) => eprintln!("{line}"),
@@ -94,10 +88,7 @@ pub(crate) fn build_in(
     });
     let mut artifacts = Vec::new();
     let stdout = child.stdout.take();
-    for message in stdout
-        .into_iter()
-        .flat_map(|pipe| Message::parse_stream(BufReader::new(pipe)))
-    {
+    for message in stdout.into_iter().flat_map(|pipe| Message::parse_stream(BufReader::new(pipe))) {
         if let Message::CompilerArtifact(artifact) = message.context(asked)? {
             artifacts.push(artifact);
         }
@@ -105,11 +96,7 @@ pub(crate) fn build_in(
     let status = child.wait().context(asked)?;
     // The relay cannot fail: it ends when cargo closes its stderr.
     let _ = relay.join();
-    if status.success() {
-        Ok(artifacts)
-    } else {
-        Err(Error::Build(args[1..].join(" ")))
-    }
+    if status.success() { Ok(artifacts) } else { Err(Error::Build(args[1..].join(" "))) }
 }
 
 /// The dynamic library of crate `target` (its underscored name) among `artifacts`.

@@ -73,11 +73,7 @@ fn table(steps: &[Step], times: &[Duration], failed: bool) -> String {
     let rows: Vec<String> = steps.iter().enumerate().map(row).collect();
     let total: f64 = times.iter().map(Duration::as_secs_f64).sum();
     let (step, seconds) = ("step", "seconds");
-    format!(
-        "{step:<14}{seconds:>8}\n{}\n{:<14}{total:>8.1}",
-        rows.join("\n"),
-        "total"
-    )
+    format!("{step:<14}{seconds:>8}\n{}\n{:<14}{total:>8.1}", rows.join("\n"), "total")
 }
 
 fn format() -> Result<()> {
@@ -90,20 +86,14 @@ fn clippy() -> Result<()> {
     let nvtx = nvtx::can_build()?.then_some(nvtx::FEATURES);
     let sets = std::iter::once(&["--workspace"][..]).chain(test::MORE_FEATURES.iter().copied());
     for features in sets.chain(nvtx) {
-        cmd!(
-            sh,
-            "cargo clippy --all-targets {features...} -- -D warnings"
-        )
-        .run()?;
+        cmd!(sh, "cargo clippy --all-targets {features...} -- -D warnings").run()?;
     }
     Ok(())
 }
 
 fn docs() -> Result<()> {
     let sh = cargo::shell()?;
-    cmd!(sh, "cargo doc --no-deps --workspace")
-        .env("RUSTDOCFLAGS", "-D warnings")
-        .run()?;
+    cmd!(sh, "cargo doc --no-deps --workspace").env("RUSTDOCFLAGS", "-D warnings").run()?;
     Ok(())
 }
 
@@ -112,12 +102,7 @@ fn smoke() -> Result<()> {
     let folder = tempfile::tempdir().context(|| "make a temporary folder".to_owned())?;
     let report = folder.path().join("report.json");
     demo::run(&["--every".into(), "1".into()])?;
-    let args = [
-        "--every".into(),
-        "64".into(),
-        "--json".into(),
-        report.clone().into(),
-    ];
+    let args = ["--every".into(), "64".into(), "--json".into(), report.clone().into()];
     demo::run(&args)?;
     let json = fs::read_to_string(&report).context(|| format!("read {}", report.display()))?;
     if json.trim_start().starts_with('{') && json.trim_end().ends_with('}') {

@@ -15,9 +15,5 @@ pub(crate) fn run(sequences: Option<u64>, seed: Option<u64>) -> Result<()> {
             args.extend([flag.to_owned(), number.to_string()]);
         }
     }
-    Ok(cmd!(
-        sh,
-        "cargo run --quiet --package metrale-differential -- {args...}"
-    )
-    .run()?)
+    Ok(cmd!(sh, "cargo run --quiet --package metrale-differential -- {args...}").run()?)
 }

@@ -115,9 +115,6 @@ pub(crate) trait Context<T> {
 
 impl<T> Context<T> for std::io::Result<T> {
     fn context(self, what: impl FnOnce() -> String) -> Result<T> {
-        self.map_err(|source| Error::Io {
-            what: what(),
-            source,
-        })
+        self.map_err(|source| Error::Io { what: what(), source })
     }
 }

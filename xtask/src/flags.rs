@@ -90,10 +90,7 @@ xflags::xflags! {
 /// Parses the command line without the program's name.
 pub(crate) fn parse(mut args: Vec<OsString>) -> xflags::Result<XtaskCmd> {
     let packs = args.get(1).is_some_and(|arg| arg == "--pack");
-    if args
-        .first()
-        .is_some_and(|arg| arg == "demo" || arg == "gpu-bench" && !packs)
-    {
+    if args.first().is_some_and(|arg| arg == "demo" || arg == "gpu-bench" && !packs) {
         // After `--` xflags takes everything as it is.
         args.insert(1, "--".into());
     }

@@ -74,9 +74,8 @@ fn fits(bytes: u64) -> Result<()> {
 /// The size, and which C library the binary needs.
 fn told(binary: &[u8]) -> String {
     let size = binary.len() as f64 / f64::from(1 << 20);
-    let libc = glibc(binary).map_or(String::new(), |(major, minor)| {
-        format!(", needs glibc {major}.{minor} or newer")
-    });
+    let libc = glibc(binary)
+        .map_or(String::new(), |(major, minor)| format!(", needs glibc {major}.{minor} or newer"));
     format!("{size:.1} MiB, stripped{libc}")
 }
 
@@ -87,9 +86,7 @@ fn glibc(binary: &[u8]) -> Option<(u32, u32)> {
     let versions = versions.filter(|(_, window)| *window == PREFIX);
     let version = |(at, _): (usize, &[u8])| {
         let rest = &binary[at + PREFIX.len()..];
-        let end = rest
-            .iter()
-            .position(|c| !(c.is_ascii_digit() || *c == b'.'));
+        let end = rest.iter().position(|c| !(c.is_ascii_digit() || *c == b'.'));
         let text = str::from_utf8(&rest[..end?]).ok()?;
         let (major, rest) = text.split_once('.')?;
         let minor = rest.split('.').next()?;

@@ -28,10 +28,8 @@ pub(crate) fn run() -> Result<()> {
     };
     let python = environment.join("bin/python");
     let folder = tempfile::tempdir().context(|| "make a temporary folder".to_owned())?;
-    let (timeline, report) = (
-        folder.path().join("timeline.json"),
-        folder.path().join("report.json"),
-    );
+    let (timeline, report) =
+        (folder.path().join("timeline.json"), folder.path().join("report.json"));
     let arguments = [
         "--driver".into(),
         "sim".into(),
@@ -45,10 +43,6 @@ pub(crate) fn run() -> Result<()> {
         report.clone().into(),
     ];
     demo::run(&arguments)?;
-    cmd!(
-        sh,
-        "{python} -W ignore {FOLDER}/check.py {timeline} {report}"
-    )
-    .run()?;
+    cmd!(sh, "{python} -W ignore {FOLDER}/check.py {timeline} {report}").run()?;
     Ok(())
 }

@@ -33,14 +33,7 @@ const LISTENER: &str = "METRALE_NVTX_LISTENER";
 pub(crate) fn can_build() -> Result<bool> {
     let what = || "cargo build of feature nvtx".to_owned();
     let output = Command::new("cargo")
-        .args([
-            "build",
-            "--quiet",
-            "--package",
-            "metrale-gpu-sys",
-            "--features",
-            "nvtx",
-        ])
+        .args(["build", "--quiet", "--package", "metrale-gpu-sys", "--features", "nvtx"])
         .current_dir(cargo::root())
         .output()
         .context(what)?;
@@ -50,9 +43,7 @@ pub(crate) fn can_build() -> Result<bool> {
     }
     if !told.contains("libclang") {
         eprint!("{told}");
-        return Err(Error::Build(
-            "--package metrale-gpu-sys --features nvtx".to_owned(),
-        ));
+        return Err(Error::Build("--package metrale-gpu-sys --features nvtx".to_owned()));
     }
     if program::is_ci() {
         return Err(Error::NoLibclang);
@@ -73,19 +64,11 @@ pub(crate) fn test(sh: &Shell, nextest: bool) -> Result<()> {
     let _listener = sh.push_env(LISTENER, listener);
     // The rest of these packages' tests ran without the feature.
     if nextest {
-        cmd!(
-            sh,
-            "cargo nextest run --no-tests=fail {FEATURES...} nvtx ranges"
-        )
-        .run()?;
+        cmd!(sh, "cargo nextest run --no-tests=fail {FEATURES...} nvtx ranges").run()?;
     } else {
         cmd!(sh, "cargo test --lib --bins --tests {FEATURES...} nvtx").run()?;
     }
     // Guards stay on their thread with the feature too.
-    cmd!(
-        sh,
-        "cargo test --doc --package metrale-gpu-runtime --features nvtx"
-    )
-    .run()?;
+    cmd!(sh, "cargo test --doc --package metrale-gpu-runtime --features nvtx").run()?;
     Ok(())
 }

@@ -24,12 +24,8 @@ const HEADING: &str = "Use it in your server";
 const PROGRAM: &str = "crates/gpu-runtime/examples/readme.rs";
 
 /// What a server depends on, from the bottom up.
-const LIBRARIES: [&str; 4] = [
-    "metrale-gpu-sys",
-    "metrale-telemetry",
-    "metrale-gpu-runtime",
-    "metrale-http",
-];
+const LIBRARIES: [&str; 4] =
+    ["metrale-gpu-sys", "metrale-telemetry", "metrale-gpu-runtime", "metrale-http"];
 
 /// A program on raw handles, for a cudarc that does not tell those of functions.
 const OLDER_PROGRAM: &str = "crates/gpu-runtime/examples/older_cudarc.rs";
@@ -72,14 +68,9 @@ pub(crate) fn run() -> Result<()> {
     sh.copy_file(root.join(PROGRAM), folder.path().join("src/main.rs"))?;
     for version in VERSIONS {
         println!("outside crate with {version}");
-        sh.write_file(
-            "Cargo.toml",
-            manifest(&dependencies, root, version).map_err(problem)?,
-        )?;
+        sh.write_file("Cargo.toml", manifest(&dependencies, root, version).map_err(problem)?)?;
         sh.copy_file(root.join("Cargo.lock"), folder.path().join("Cargo.lock"))?;
-        cmd!(sh, "cargo check --target-dir {target}")
-            .env_remove("CUDARC_CUDA_VERSION")
-            .run()?;
+        cmd!(sh, "cargo check --target-dir {target}").env_remove("CUDARC_CUDA_VERSION").run()?;
     }
     Ok(())
 }
@@ -88,20 +79,15 @@ pub(crate) fn run() -> Result<()> {
 fn oldest_compiler(sh: &Shell, root: &Path) -> Result<()> {
     let metadata = cargo::metadata()?;
     for name in LIBRARIES {
-        let package = metadata
-            .workspace_packages()
-            .into_iter()
-            .find(|package| package.name == name);
+        let package =
+            metadata.workspace_packages().into_iter().find(|package| package.name == name);
         let declared = package.and_then(|package| package.rust_version.as_ref());
         let version = declared.ok_or(Error::NoCompiler(name))?.to_string();
         println!("{name} with Rust {version}");
-        cmd!(
-            sh,
-            "rustup toolchain install {version} --profile minimal --no-self-update"
-        )
-        .quiet()
-        .ignore_stderr()
-        .run()?;
+        cmd!(sh, "rustup toolchain install {version} --profile minimal --no-self-update")
+            .quiet()
+            .ignore_stderr()
+            .run()?;
         let target = metadata.target_directory.join("oldest");
         let _folder = sh.push_dir(root);
         cmd!(
@@ -116,16 +102,10 @@ fn oldest_compiler(sh: &Shell, root: &Path) -> Result<()> {
 /// Checks, and runs on the simulated driver, a stack on an older cudarc.
 fn older(sh: &Shell, root: &Path, target: &Path) -> Result<()> {
     let libraries = crate::sim::build()?;
-    sh.copy_file(
-        root.join(OLDER_PROGRAM),
-        sh.current_dir().join("src/main.rs"),
-    )?;
+    sh.copy_file(root.join(OLDER_PROGRAM), sh.current_dir().join("src/main.rs"))?;
     for (version, loading, feature, runs) in OLDER {
         println!("outside crate with cudarc {version}");
-        sh.write_file(
-            "Cargo.toml",
-            older_manifest(root, version, loading, feature),
-        )?;
+        sh.write_file("Cargo.toml", older_manifest(root, version, loading, feature))?;
         sh.copy_file(root.join("Cargo.lock"), sh.current_dir().join("Cargo.lock"))?;
         if !runs {
             cmd!(sh, "cargo check --target-dir {target}")
@@ -138,11 +118,7 @@ fn older(sh: &Shell, root: &Path, target: &Path) -> Result<()> {
             .env("LD_LIBRARY_PATH", &libraries)
             .read()?;
         if printed != OLDER_PRINTS {
-            return Err(Error::Outside {
-                version,
-                printed,
-                wanted: OLDER_PRINTS,
-            });
+            return Err(Error::Outside { version, printed, wanted: OLDER_PRINTS });
         }
     }
     Ok(())
@@ -166,10 +142,7 @@ cudarc = {{ version = "={version}", default-features = false, features = ["std",
 }
 
 fn problem(problem: String) -> Error {
-    Error::Readme {
-        heading: HEADING,
-        problem,
-    }
+    Error::Readme { heading: HEADING, problem }
 }
 
 /// The first `toml` block of the section.
@@ -201,9 +174,7 @@ fn manifest(dependencies: &str, root: &Path, version: &str) -> Result<String, St
         } else if name == "cudarc" {
             let features = value.get_mut("features").and_then(Value::as_array_mut);
             let is_version = |feature: &&mut Value| {
-                feature
-                    .as_str()
-                    .is_some_and(|name| name.starts_with("cuda-1"))
+                feature.as_str().is_some_and(|name| name.starts_with("cuda-1"))
             };
             let feature = features.and_then(|all| all.iter_mut().find(is_version));
             *feature.ok_or("cudarc has no CUDA version feature")? = version.into();

@@ -12,10 +12,7 @@ use crate::error::{Error, Result};
 /// Whether the program runs with these arguments, which ask for its version.
 pub(crate) fn runs(program: &str, args: &[&str]) -> bool {
     let mut command = Command::new(program);
-    command
-        .args(args)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    command.args(args).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 

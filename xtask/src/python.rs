@@ -32,29 +32,18 @@ pub(crate) fn run(args: &[OsString]) -> Result<()> {
     )
     .run()?;
     for wheel in sh.read_dir(&wheels)? {
-        cmd!(
-            sh,
-            "{python} -m pip install --quiet --force-reinstall --no-deps {wheel}"
-        )
-        .run()?;
+        cmd!(sh, "{python} -m pip install --quiet --force-reinstall --no-deps {wheel}").run()?;
     }
     // Out of the package's sources, so that what is tested is what was installed.
     let package = cargo::root().join(PACKAGE);
     let _folder = sh.push_dir(&target);
     let config = package.join("pyproject.toml");
-    cmd!(
-        sh,
-        "{python} -m mypy --config-file {config} --package metrale"
-    )
-    .run()?;
+    cmd!(sh, "{python} -m mypy --config-file {config} --package metrale").run()?;
     cmd!(sh, "{python} -m mypy.stubtest metrale").run()?;
     let tests = package.join("tests");
-    cmd!(
-        sh,
-        "{python} -m pytest --quiet -p no:cacheprovider {tests} {args...}"
-    )
-    .env("LD_LIBRARY_PATH", sim::build()?)
-    .run()?;
+    cmd!(sh, "{python} -m pytest --quiet -p no:cacheprovider {tests} {args...}")
+        .env("LD_LIBRARY_PATH", sim::build()?)
+        .run()?;
     Ok(())
 }
 
@@ -76,10 +65,7 @@ pub(crate) fn environment(
         return Ok(None);
     }
     let text = sh.read_file(requirements)?;
-    let environment = cargo::metadata()?
-        .target_directory
-        .into_std_path_buf()
-        .join(name);
+    let environment = cargo::metadata()?.target_directory.into_std_path_buf().join(name);
     let held = environment.join("requirements.txt");
     if !fs::read_to_string(&held).is_ok_and(|held| held == text) {
         cmd!(sh, "python3 -m venv --clear {environment}").run()?;

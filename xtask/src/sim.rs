@@ -73,13 +73,7 @@ mod tests {
     fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).expect("folder");
         let mut names: Vec<_> = entries
-            .map(|entry| {
-                entry
-                    .expect("entry")
-                    .file_name()
-                    .into_string()
-                    .expect("name")
-            })
+            .map(|entry| entry.expect("entry").file_name().into_string().expect("name"))
             .collect();
         names.sort();
         names
@@ -95,10 +89,7 @@ mod tests {
 
         install(&library, &folder).expect("first");
         assert_eq!(names(&folder), [LINK, SONAME]);
-        assert_eq!(
-            fs::read_link(folder.join(LINK)).expect("link"),
-            Path::new(SONAME)
-        );
+        assert_eq!(fs::read_link(folder.join(LINK)).expect("link"), Path::new(SONAME));
         assert_eq!(fs::read(folder.join(LINK)).expect("through link"), b"one");
         let inode = |path: &Path| fs::symlink_metadata(path).expect("file").ino();
         let before = (inode(&soname), inode(&folder.join(LINK)));
@@ -121,9 +112,6 @@ mod tests {
         fs::write(&library, "x").expect("library");
         fs::write(tree.path().join(LINK), "old").expect("file");
         install(&library, tree.path()).expect("install");
-        assert_eq!(
-            fs::read_link(tree.path().join(LINK)).expect("link"),
-            Path::new(SONAME)
-        );
+        assert_eq!(fs::read_link(tree.path().join(LINK)).expect("link"), Path::new(SONAME));
     }
 }

@@ -38,17 +38,10 @@ pub(crate) fn run(args: &[OsString]) -> Result<()> {
         if nextest {
             // A name given in `args` must match in the default set, not in each.
             let none = if features.is_empty() { "fail" } else { "pass" };
-            cmd!(
-                sh,
-                "cargo nextest run --no-tests={none} {features...} {args...}"
-            )
-            .run()?;
+            cmd!(sh, "cargo nextest run --no-tests={none} {features...} {args...}").run()?;
         } else {
-            cmd!(
-                sh,
-                "cargo test --no-fail-fast --lib --bins --tests {features...} {args...}"
-            )
-            .run()?;
+            cmd!(sh, "cargo test --no-fail-fast --lib --bins --tests {features...} {args...}")
+                .run()?;
         }
     }
     if args.is_empty() {

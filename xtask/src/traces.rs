@@ -57,10 +57,7 @@ mod tests {
         let root = tree.path().join("project");
         std::fs::create_dir(&root).expect("project");
         let skipped = |named: Option<&str>, ci| {
-            matches!(
-                decide(&root, named.map(OsString::from), ci),
-                Ok(Traces::Skipped(_))
-            )
+            matches!(decide(&root, named.map(OsString::from), ci), Ok(Traces::Skipped(_)))
         };
         assert!(skipped(None, false));
         assert!(skipped(Some("skip"), false));

@@ -52,43 +52,25 @@ fn observe(criterion: &mut Criterion) {
     let hdr = hdr.expect("valid bounds").into_sync();
     for threads in [1, 2, 3, 4] {
         let ns = |at: usize| durations[at & 255];
-        on_threads(criterion, "observe", "metrale", threads, |at| {
-            OURS.observe(ns(at))
+        on_threads(criterion, "observe", "metrale", threads, |at| OURS.observe(ns(at)));
+        on_threads(criterion, "observe", "naive", threads, |at| PLAIN.observe(ns(at)));
+        on_threads(criterion, "observe", "prometheus-client classic", threads, |at| {
+            classic.observe(ns(at) as f64 * 1e-9);
         });
-        on_threads(criterion, "observe", "naive", threads, |at| {
-            PLAIN.observe(ns(at))
+        on_threads(criterion, "observe", "prometheus-client native", threads, |at| {
+            native.observe(ns(at) as f64 * 1e-9);
         });
-        on_threads(
-            criterion,
-            "observe",
-            "prometheus-client classic",
-            threads,
-            |at| {
-                classic.observe(ns(at) as f64 * 1e-9);
-            },
-        );
-        on_threads(
-            criterion,
-            "observe",
-            "prometheus-client native",
-            threads,
-            |at| {
-                native.observe(ns(at) as f64 * 1e-9);
-            },
-        );
     }
     // A recorder belongs to one thread: nothing is shared until a refresh.
     let mut recorder = hdr.recorder();
     let mut at = 0;
     let id = BenchmarkId::new("hdrhistogram", "1 threads");
-    criterion
-        .benchmark_group("observe")
-        .bench_function(id, |bencher| {
-            bencher.iter(|| {
-                at += 1;
-                recorder.saturating_record(durations[at & 255]);
-            });
+    criterion.benchmark_group("observe").bench_function(id, |bencher| {
+        bencher.iter(|| {
+            at += 1;
+            recorder.saturating_record(durations[at & 255]);
         });
+    });
 }
 
 /// The table's hash, so that the comparison is of tables.
@@ -120,12 +102,7 @@ fn table(criterion: &mut Criterion) {
     let ours = KernelInstruments::new();
     let papaya = papaya::HashMap::<u64, Row, BuildHasherDefault<Fibonacci>>::default();
     // Full: the 64 that are recorded and 448 others.
-    let full = || {
-        handles
-            .into_iter()
-            .chain(handles[63] + 0x1c0..)
-            .take(KERNEL_TABLE_SLOTS)
-    };
+    let full = || handles.into_iter().chain(handles[63] + 0x1c0..).take(KERNEL_TABLE_SLOTS);
     for func in full() {
         ours.record(SpanKey::Kernel(func), 1);
         papaya.pin().insert(func, Row::default());
@@ -140,8 +117,7 @@ fn table(criterion: &mut Criterion) {
             on_threads(criterion, group, "papaya", threads, |at| {
                 if let Some(row) = papaya.pin().get(&func(at)) {
                     row.samples.fetch_add(1, Ordering::Relaxed);
-                    row.total_ns
-                        .fetch_add(durations[at & 255], Ordering::Relaxed);
+                    row.total_ns.fetch_add(durations[at & 255], Ordering::Relaxed);
                 }
             });
         }
@@ -156,9 +132,7 @@ fn snapshot(criterion: &mut Criterion) {
     }
     let mut group = criterion.benchmark_group("snapshot");
     let id = BenchmarkId::new("metrale", "a histogram");
-    group.bench_function(id, |bencher| {
-        bencher.iter(|| black_box(&histogram).snapshot())
-    });
+    group.bench_function(id, |bencher| bencher.iter(|| black_box(&histogram).snapshot()));
     let id = BenchmarkId::new("metrale", "512 kernels");
     group.bench_function(id, |bencher| bencher.iter(|| black_box(&kernels).kernels()));
 }

@@ -21,16 +21,14 @@ fn begin_end<S: Spans<Done>>(criterion: &mut Criterion, slots: usize, threads: u
     let ring = S::make(Done, slots);
     let batch = slots / threads;
     let id = BenchmarkId::new(S::NAME, format!("{slots} slots, {threads} threads"));
-    criterion
-        .benchmark_group("begin_end")
-        .bench_function(id, |bencher| {
-            bencher.iter_custom(|pairs| {
-                let rounds = pairs.div_ceil((batch * threads) as u64);
-                let work = |_| assert_eq!(ring.fill(batch, 1, &INTO), batch);
-                let between = || assert_eq!(ring.harvest(&INTO), batch * threads);
-                busy(threads, rounds, batch as u64, pairs, work, between)
-            });
+    criterion.benchmark_group("begin_end").bench_function(id, |bencher| {
+        bencher.iter_custom(|pairs| {
+            let rounds = pairs.div_ceil((batch * threads) as u64);
+            let work = |_| assert_eq!(ring.fill(batch, 1, &INTO), batch);
+            let between = || assert_eq!(ring.harvest(&INTO), batch * threads);
+            busy(threads, rounds, batch as u64, pairs, work, between)
         });
+    });
 }
 
 /// As [`begin_end`] on one thread, while another harvests all the time.
@@ -74,14 +72,7 @@ fn landed<S: Spans<Done>>(criterion: &mut Criterion, slots: usize, spans: usize)
     ring.fill(spans, 1, &INTO);
     let id = BenchmarkId::new(S::NAME, format!("{spans} of {slots} slots"));
     let fill = || assert_eq!(ring.fill(spans, 1, &INTO), spans);
-    passes(
-        criterion,
-        "harvest_landed",
-        id,
-        spans,
-        || ring.harvest(&INTO),
-        fill,
-    );
+    passes(criterion, "harvest_landed", id, spans, || ring.harvest(&INTO), fill);
 }
 
 /// A span of those that `harvest` lands, of `spans` to a pass; `fill` is not
@@ -94,15 +85,13 @@ fn passes(
     harvest: impl Fn() -> usize + Sync,
     fill: impl Fn() + Sync,
 ) {
-    criterion
-        .benchmark_group(group)
-        .bench_function(id, |bencher| {
-            bencher.iter_custom(|landed| {
-                let rounds = landed.div_ceil(spans as u64);
-                let work = |_| assert_eq!(harvest(), spans);
-                busy(1, rounds, spans as u64, landed, work, &fill)
-            });
+    criterion.benchmark_group(group).bench_function(id, |bencher| {
+        bencher.iter_custom(|landed| {
+            let rounds = landed.div_ceil(spans as u64);
+            let work = |_| assert_eq!(harvest(), spans);
+            busy(1, rounds, spans as u64, landed, work, &fill)
         });
+    });
 }
 
 /// A landed launch of an armed step of 1,000, with its place and its part of

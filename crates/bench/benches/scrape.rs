@@ -58,14 +58,9 @@ fn plain(page: &str) -> Registry {
     let infinite = samples(page).filter(|line| line.contains("le=\"+Inf\""));
     let of_histograms = samples(page).filter(|line| {
         let name = line.split(['{', ' ']).next().unwrap_or(line);
-        ["_bucket", "_sum", "_count"]
-            .iter()
-            .any(|end| name.ends_with(end))
+        ["_bucket", "_sum", "_count"].iter().any(|end| name.ends_with(end))
     });
-    let (histograms, counters) = (
-        infinite.count(),
-        samples(page).count() - of_histograms.count(),
-    );
+    let (histograms, counters) = (infinite.count(), samples(page).count() - of_histograms.count());
     type Labels = Vec<(String, String)>;
     let label = |nth: usize| vec![("gpu".to_owned(), format!("GPU {nth}"))];
     // The last of our bounds is infinity, which that histogram adds by itself.

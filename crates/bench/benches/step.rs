@@ -12,15 +12,13 @@ fn step(criterion: &mut Criterion, name: &str, level: Option<(Level, u64)>) {
     let app = App::new(1);
     let recorder = level.map(|(level, every)| app.recorder(level, every));
     let id = BenchmarkId::new(name, "3 lanes of 8 launches");
-    criterion
-        .benchmark_group("step")
-        .bench_function(id, |bencher| {
-            bencher.iter(|| {
-                app.step(recorder.as_ref(), 8);
-                control::advance_ns(1_000_000);
-                recorder.as_ref().map(|recorder| recorder.harvest())
-            });
+    criterion.benchmark_group("step").bench_function(id, |bencher| {
+        bencher.iter(|| {
+            app.step(recorder.as_ref(), 8);
+            control::advance_ns(1_000_000);
+            recorder.as_ref().map(|recorder| recorder.harvest())
         });
+    });
     if let Some(recorder) = recorder {
         assert_eq!(recorder.lane_ledger().dropped, 0);
     }

@@ -29,23 +29,14 @@ impl App {
     #[must_use]
     pub fn new(streams: usize) -> Self {
         let own = app::App::default();
-        Self {
-            streams: (0..streams).map(|_| own.new_stream()).collect(),
-            spin: own.spin,
-            own,
-        }
+        Self { streams: (0..streams).map(|_| own.new_stream()).collect(), spin: own.spin, own }
     }
 
     /// A graph of one kernel that `launch` launches.
     #[must_use]
     pub fn graph(&self, launch: GraphLaunch) -> RawGraph {
         let (graph, exec) = self.own.graph(1_000);
-        RawGraph {
-            graph,
-            exec,
-            flags: Some(0),
-            launch,
-        }
+        RawGraph { graph, exec, flags: Some(0), launch }
     }
 
     /// Launches the kernel for `duration_ns` of GPU time.
@@ -75,11 +66,7 @@ impl App {
     #[must_use]
     pub fn recorder_with(&self, level: Level, every: u64, twins: Option<TwinsConfig>) -> Recorder {
         let telemetry = Telemetry::new().leak();
-        let config = TelemetryConfig {
-            level,
-            every,
-            ..TelemetryConfig::DEFAULT
-        };
+        let config = TelemetryConfig { level, every, ..TelemetryConfig::DEFAULT };
         telemetry.configure(config).expect("a stride of at least 1");
         let config = RecorderConfig {
             harvest: Harvest::Explicit,
@@ -91,12 +78,7 @@ impl App {
         // SAFETY: the context lives as long as the simulator's world, which
         // outlives the recorder.
         unsafe {
-            Recorder::from_raw(
-                driver,
-                ContextRef::from_raw(self.own.context),
-                telemetry,
-                config,
-            )
+            Recorder::from_raw(driver, ContextRef::from_raw(self.own.context), telemetry, config)
         }
         .expect("the simulator is healthy")
     }

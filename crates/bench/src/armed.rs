@@ -68,11 +68,7 @@ impl Armed {
                 Entered::Counted => {}
                 Entered::Alone => panic!("the table does not follow step {track}"),
             }
-            let tag = SpanTag {
-                armed: true,
-                lane: Some(LANE_DECODE),
-                step: StepId::Track(track),
-            };
+            let tag = SpanTag { armed: true, lane: Some(LANE_DECODE), step: StepId::Track(track) };
             let token = ring.begin_tagged(key(nth), tag, 1).expect("a free slot");
             ring.end_span(token, 1).expect("an open span");
         }

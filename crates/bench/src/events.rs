@@ -40,10 +40,7 @@ impl Placed {
     pub fn steps(launches: usize) -> (Self, Self) {
         let launch_ns = SPAN_NS + GAP_NS;
         let lane_ns = launches as u64 * launch_ns;
-        let of = |span_ns, apart_ns| Self {
-            span_ns,
-            apart_ns: apart_ns as i64,
-        };
+        let of = |span_ns, apart_ns| Self { span_ns, apart_ns: apart_ns as i64 };
         (of(lane_ns, lane_ns), of(SPAN_NS, launch_ns))
     }
 }

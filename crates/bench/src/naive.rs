@@ -25,11 +25,7 @@ fn pack(key: SpanKey) -> u64 {
 }
 
 fn unpack(bits: u64) -> SpanKey {
-    if bits & LANE == 0 {
-        SpanKey::Kernel(bits)
-    } else {
-        SpanKey::Lane((bits & !LANE) as usize)
-    }
+    if bits & LANE == 0 { SpanKey::Kernel(bits) } else { SpanKey::Lane((bits & !LANE) as usize) }
 }
 
 /// The plain ring.

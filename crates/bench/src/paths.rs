@@ -32,12 +32,7 @@ pub struct HotPath {
 }
 
 const fn path(name: &'static str, n: u64, run: fn(u64)) -> HotPath {
-    HotPath {
-        name,
-        n,
-        minus: None,
-        run,
-    }
+    HotPath { name, n, minus: None, run }
 }
 
 /// All of them.
@@ -48,10 +43,7 @@ pub const PATHS: &[HotPath] = &[
         minus: Some("begin_end"),
         ..path("harvest_landed", 10_000, harvest_landed::<SpanRing<Done>>)
     },
-    HotPath {
-        minus: Some("begin_end_armed"),
-        ..path("harvest_armed", 10_000, harvest_armed)
-    },
+    HotPath { minus: Some("begin_end_armed"), ..path("harvest_armed", 10_000, harvest_armed) },
     path("harvest_idle", 10_000, harvest_idle::<SpanRing<Done>>),
     path("harvest_pending_1", 1_000, |n| pending(n, 1, 1)),
     path("harvest_pending_16", 1_000, |n| pending(n, 16, 1)),
@@ -67,9 +59,7 @@ pub const PATHS: &[HotPath] = &[
     path("table_hit", 10_000, table_hit),
     path("step_begin_off", 10_000, |n| step_begin(n, Level::Off)),
     path("step_begin_basic", 10_000, |n| step_begin(n, Level::Basic)),
-    path("step_begin_kernel", 10_000, |n| {
-        step_begin(n, Level::Kernel)
-    }),
+    path("step_begin_kernel", 10_000, |n| step_begin(n, Level::Kernel)),
     path("step_recorded", 10_000, step_recorded),
     path("lane_off", 10_000, lane_off),
     path("launch_off", 10_000, |n| launch(n, Level::Off)),
@@ -79,11 +69,7 @@ pub const PATHS: &[HotPath] = &[
     path("naive_begin_end", 10_000, begin_end::<NaiveRing<Done>>),
     HotPath {
         minus: Some("naive_begin_end"),
-        ..path(
-            "naive_harvest_landed",
-            10_000,
-            harvest_landed::<NaiveRing<Done>>,
-        )
+        ..path("naive_harvest_landed", 10_000, harvest_landed::<NaiveRing<Done>>)
     },
     path("naive_harvest_idle", 100, harvest_idle::<NaiveRing<Done>>),
     path("naive_harvest_pending_1000", 100, |n| {
@@ -199,10 +185,7 @@ fn table_hit(n: u64) {
 
 fn step_begin(n: u64, level: Level) {
     static TELEMETRY: Telemetry = Telemetry::new();
-    let config = TelemetryConfig {
-        level,
-        ..TelemetryConfig::DEFAULT
-    };
+    let config = TelemetryConfig { level, ..TelemetryConfig::DEFAULT };
     TELEMETRY.configure(config).expect("the default stride");
     for _ in 0..n {
         black_box(TELEMETRY.step_begin());
@@ -218,10 +201,7 @@ fn step_recorded(n: u64) {
     let (mut fold, table) = (Fold::default(), StepTable::new());
     for at in 0..n {
         let step = TELEMETRY.step_begin();
-        TELEMETRY.shape(
-            step,
-            black_box(StepShape::new().decode_tokens(8).requests(8)),
-        );
+        TELEMETRY.shape(step, black_box(StepShape::new().decode_tokens(8).requests(8)));
         TELEMETRY.enter_lane(step);
         TELEMETRY.leave_lane(at, false);
         TELEMETRY.close_step(step, Some(0..black_box(at)));
@@ -282,12 +262,7 @@ fn replay_unarmed(n: u64) {
     for _ in 0..n {
         black_box(lane.replay(black_box(&twin))).expect("nothing fails");
     }
-    assert_eq!(
-        recorder.twin_ledger().plain(),
-        1,
-        "{:?}",
-        recorder.twin_ledger()
-    );
+    assert_eq!(recorder.twin_ledger().plain(), 1, "{:?}", recorder.twin_ledger());
 }
 
 /// A step of one lane with one launch where nothing is measured.
@@ -309,11 +284,8 @@ mod tests {
     fn names_are_unique_and_what_is_taken_off_exists() {
         for (at, path) in PATHS.iter().enumerate() {
             assert!(PATHS[..at].iter().all(|other| other.name != path.name));
-            let known = |name| {
-                PATHS[..at]
-                    .iter()
-                    .any(|other| other.name == name && other.n == path.n)
-            };
+            let known =
+                |name| PATHS[..at].iter().any(|other| other.name == name && other.n == path.n);
             assert!(path.minus.is_none_or(known), "{}", path.name);
         }
     }

@@ -36,11 +36,7 @@ impl PlainHistogram {
     #[must_use]
     pub fn read(&self) -> (Vec<u64>, u64, u64) {
         let load = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
-        (
-            self.buckets.iter().map(load).collect(),
-            load(&self.count),
-            load(&self.sum),
-        )
+        (self.buckets.iter().map(load).collect(), load(&self.count), load(&self.sum))
     }
 }
 

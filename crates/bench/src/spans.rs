@@ -88,11 +88,8 @@ mod tests {
             assert_eq!(ring.fill(5, 3, &into), 5, "{}", S::NAME);
             assert_eq!(ring.harvest(&into), 5, "{}", S::NAME);
             assert_eq!(ring.harvest(&into), 0, "{}", S::NAME);
-            let row = |nth| KernelTime {
-                func: kernel(nth),
-                total_ns: round * SPAN_NS,
-                samples: round,
-            };
+            let row =
+                |nth| KernelTime { func: kernel(nth), total_ns: round * SPAN_NS, samples: round };
             let mut rows = into.kernels();
             rows.sort_by_key(|row| row.func);
             assert_eq!(rows, [0, 1, 2, 3, 4].map(row), "{}", S::NAME);

@@ -44,11 +44,7 @@ pub fn busy(
     batch: impl Fn(usize) + Sync,
     between: impl Fn() + Sync,
 ) -> Duration {
-    let barrier = Barrier {
-        threads,
-        arrived: AtomicUsize::new(0),
-        round: AtomicUsize::new(0),
-    };
+    let barrier = Barrier { threads, arrived: AtomicUsize::new(0), round: AtomicUsize::new(0) };
     let share = |thread: usize| {
         let mut spent = Duration::ZERO;
         for _ in 0..rounds {
@@ -65,12 +61,8 @@ pub fn busy(
     } else {
         std::thread::scope(|scope| {
             let share = &share;
-            let workers: Vec<_> = (0..threads)
-                .map(|at| scope.spawn(move || share(at)))
-                .collect();
-            let spent = workers
-                .into_iter()
-                .map(|worker| worker.join().expect("no panic"));
+            let workers: Vec<_> = (0..threads).map(|at| scope.spawn(move || share(at))).collect();
+            let spent = workers.into_iter().map(|worker| worker.join().expect("no panic"));
             spent.sum()
         })
     };

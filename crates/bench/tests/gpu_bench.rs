@@ -6,15 +6,8 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
 
-const SECTIONS: [&str; 7] = [
-    "host",
-    "floor",
-    "accuracy",
-    "eager-steps",
-    "graph-steps",
-    "captures",
-    "scripts",
-];
+const SECTIONS: [&str; 7] =
+    ["host", "floor", "accuracy", "eager-steps", "graph-steps", "captures", "scripts"];
 
 fn bench(out: &Path, arguments: &[&str], library_path: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_metrale-gpu-bench"))
@@ -58,21 +51,13 @@ fn every_section_is_measured_and_the_scripts_do_not_differ() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}{error}");
-    assert!(
-        said.starts_with("driver: ") && said.contains("libcuda.so.1"),
-        "{said}"
-    );
+    assert!(said.starts_with("driver: ") && said.contains("libcuda.so.1"), "{said}");
 
     let json = json(&out);
-    assert_eq!(
-        (&json["schema"], &json["simulated"]),
-        (&1.into(), &true.into())
-    );
+    assert_eq!((&json["schema"], &json["simulated"]), (&1.into(), &true.into()));
     let sections = json["sections"].as_array().expect("sections");
-    let ids: Vec<_> = sections
-        .iter()
-        .map(|section| section["id"].as_str().expect("an id"))
-        .collect();
+    let ids: Vec<_> =
+        sections.iter().map(|section| section["id"].as_str().expect("an id")).collect();
     assert_eq!(ids, SECTIONS);
     let page = std::fs::read_to_string(out.join("gpu-bench.md")).expect("there");
     assert!(page.contains("**Simulated driver.**"));
@@ -80,23 +65,12 @@ fn every_section_is_measured_and_the_scripts_do_not_differ() {
         assert_eq!(section["state"], "measured", "{section}");
         let title = section["title"].as_str().expect("a title");
         assert!(page.contains(&format!("\n## {title}\n")), "{title}");
-        assert!(
-            !section["tables"].as_array().expect("tables").is_empty(),
-            "{title}"
-        );
+        assert!(!section["tables"].as_array().expect("tables").is_empty(), "{title}");
     }
-    let of = |id: &str| {
-        sections
-            .iter()
-            .find(|section| section["id"] == id)
-            .expect("a section")
-    };
+    let of = |id: &str| sections.iter().find(|section| section["id"] == id).expect("a section");
 
     assert_eq!(rows(of("scripts"), "differences"), Vec::<Value>::new());
-    let note = of("scripts")["notes"][0]
-        .as_str()
-        .expect("a note")
-        .to_owned();
+    let note = of("scripts")["notes"][0].as_str().expect("a note").to_owned();
     let (ran, differ) = note.split_once(" scripts ran; ").expect("a count");
     assert!(ran.parse::<u32>().expect("a number") > 40, "{note}");
     assert_eq!(differ, "0 steps differ.");
@@ -116,17 +90,11 @@ fn every_section_is_measured_and_the_scripts_do_not_differ() {
     }
     let captures = rows(of("captures"), "captures");
     let (control, guarded) = captures.split_last().expect("rows");
-    assert_eq!(
-        control["survived_count"], 0.0,
-        "the check cannot fail: {control}"
-    );
+    assert_eq!(control["survived_count"], 0.0, "the check cannot fail: {control}");
     assert_eq!(guarded.len(), 9);
     for row in guarded {
         assert_eq!(row["survived_count"], row["captures_count"], "{row}");
-        assert!(
-            row["with_a_harvest_inside_count"].as_f64() > Some(0.0),
-            "{row}"
-        );
+        assert!(row["with_a_harvest_inside_count"].as_f64() > Some(0.0), "{row}");
     }
 }
 
@@ -134,10 +102,7 @@ fn every_section_is_measured_and_the_scripts_do_not_differ() {
 fn a_driver_that_is_simulated_is_refused_unless_asked_for() {
     let folder = library_folder();
     let error = refused(&[], &folder);
-    assert!(
-        error.contains("sim_*") && error.contains("--driver sim"),
-        "{error}"
-    );
+    assert!(error.contains("sim_*") && error.contains("--driver sim"), "{error}");
     assert!(error.contains(&folder.display().to_string()), "{error}");
 }
 
@@ -156,9 +121,7 @@ fn no_driver_and_no_device_are_one_line() {
 fn the_simulated_driver_must_be_named_and_there() {
     let asked = |folder: Option<&str>| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_metrale-gpu-bench"));
-        command
-            .args(["--driver", "sim"])
-            .env_remove("METRALE_SIM_DIR");
+        command.args(["--driver", "sim"]).env_remove("METRALE_SIM_DIR");
         command.envs(folder.map(|folder| ("METRALE_SIM_DIR", folder)));
         let output = command.output().expect("run");
         assert_eq!(output.status.code(), Some(2));
@@ -185,15 +148,7 @@ fn wrong_arguments_are_one_line() {
 fn a_cut_run_keeps_what_it_had() {
     let out = tempfile::tempdir().expect("a folder");
     let mut child = Command::new(env!("CARGO_BIN_EXE_metrale-gpu-bench"))
-        .args([
-            "--driver",
-            "sim",
-            "--only",
-            "scripts",
-            "--only",
-            "eager-steps",
-            "--out",
-        ])
+        .args(["--driver", "sim", "--only", "scripts", "--only", "eager-steps", "--out"])
         .arg(out.path())
         .stdout(std::process::Stdio::null())
         .spawn()
@@ -214,10 +169,7 @@ fn a_cut_run_keeps_what_it_had() {
     child.kill().expect("killed");
     child.wait().expect("gone");
     let json = json(out.path());
-    assert_eq!(
-        json["sections"][0]["id"], "eager-steps",
-        "the page's own order"
-    );
+    assert_eq!(json["sections"][0]["id"], "eager-steps", "the page's own order");
     assert!(json["sections"][0]["tables"][0].is_object(), "{json}");
     assert_eq!(json["sections"][1]["state"], "unfinished");
 }

@@ -75,8 +75,7 @@ pub(crate) unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a 
     }
     // SAFETY: promised by the caller.
     let text = unsafe { CStr::from_ptr(pointer) };
-    text.to_str()
-        .map_err(|_| Fault(Status::Argument, format!("{what} is not UTF-8: {text:?}")))
+    text.to_str().map_err(|_| Fault(Status::Argument, format!("{what} is not UTF-8: {text:?}")))
 }
 
 /// # Safety
@@ -103,11 +102,7 @@ pub(crate) unsafe fn list<'a, T>(
 
 #[cold]
 fn unfit(address: usize, what: &str) -> Fault {
-    let why = if address == 0 {
-        "NULL"
-    } else {
-        "misaligned: it points to something else"
-    };
+    let why = if address == 0 { "NULL" } else { "misaligned: it points to something else" };
     Fault(Status::Argument, format!("{what} is {why}"))
 }
 

@@ -53,11 +53,7 @@ impl Step {
 
     const fn new(step: core::Step, began_ns: u64) -> Self {
         let [number, state] = step.to_words();
-        Self {
-            number,
-            state,
-            began_ns,
-        }
+        Self { number, state, began_ns }
     }
 
     fn step(&self) -> core::Step {
@@ -192,13 +188,8 @@ pub unsafe extern "C" fn metrale_lane_begin(
     call(|| {
         // SAFETY: promised by the caller.
         let place = unsafe { Place::new(lane, "lane") }?;
-        let mut lane = Lane {
-            number: UNKNOWN,
-            state: 0,
-            token: 0,
-            began_ns: UNKNOWN,
-            lane: u64::from(index),
-        };
+        let mut lane =
+            Lane { number: UNKNOWN, state: 0, token: 0, began_ns: UNKNOWN, lane: u64::from(index) };
         place.put(lane);
         // SAFETY: promised by the caller.
         let step = unsafe { get(step, "step") }?;

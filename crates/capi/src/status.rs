@@ -89,8 +89,7 @@ pub(crate) fn c_string(text: String) -> CString {
 /// Any thread, at any time: each has its own text.
 #[unsafe(no_mangle)]
 pub extern "C" fn metrale_last_error() -> *const c_char {
-    LAST.try_with(|last| last.borrow().as_ptr())
-        .unwrap_or(c"".as_ptr())
+    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
 /// How often a call answered `METRALE_STATUS_PANICKED` in this process.
@@ -108,9 +107,7 @@ mod tests {
 
     fn last() -> &'static str {
         // SAFETY: a C string, which no other call of this thread replaces meanwhile.
-        unsafe { CStr::from_ptr(metrale_last_error()) }
-            .to_str()
-            .unwrap()
+        unsafe { CStr::from_ptr(metrale_last_error()) }.to_str().unwrap()
     }
 
     #[test]

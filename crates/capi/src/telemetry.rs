@@ -168,11 +168,7 @@ pub unsafe extern "C" fn metrale_telemetry_name_lanes(
         let names: Vec<&str> = names.iter().map(name).collect::<Result<_, _>>()?;
         telemetry.name_lanes(&names).map_err(|error| {
             let late = matches!(error, LaneNamesError::Again | LaneNamesError::TooLate);
-            let status = if late {
-                Status::Refused
-            } else {
-                Status::Argument
-            };
+            let status = if late { Status::Refused } else { Status::Argument };
             Fault(status, error.to_string())
         })?;
         Ok(Status::Ok)
@@ -232,10 +228,7 @@ pub unsafe extern "C" fn metrale_prometheus(
                 Some(collector) => collector.and(telemetry),
             });
         }
-        Ok(give(
-            place,
-            collector.as_ref().map_or_else(String::new, export::text),
-        ))
+        Ok(give(place, collector.as_ref().map_or_else(String::new, export::text)))
     })
 }
 

@@ -33,10 +33,7 @@ impl Threads {
             });
             to
         };
-        Self {
-            to: (0..count).map(start).collect(),
-            back,
-        }
+        Self { to: (0..count).map(start).collect(), back }
     }
 
     /// Runs `job` on that thread, and waits for it.

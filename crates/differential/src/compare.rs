@@ -92,10 +92,7 @@ impl Bench {
         let alone = exclusive();
         // Found while nothing is hidden.
         LazyLock::force(&CUDA);
-        Self {
-            threads: Threads::new(THREADS),
-            _alone: alone,
-        }
+        Self { threads: Threads::new(THREADS), _alone: alone }
     }
 
     fn run(&self, sequence: &Arc<Sequence>, maker: Option<Maker>) -> Box<Machine> {
@@ -168,11 +165,7 @@ impl Bench {
         match self.compare(&sequence, guest, look) {
             (None, tally) => Ok(tally),
             (Some(difference), _) => {
-                let mut failure = Failure {
-                    seed,
-                    sequence,
-                    difference,
-                };
+                let mut failure = Failure { seed, sequence, difference };
                 self.shrink(&mut failure, &mut tree, guest, look);
                 self.leave_out(&mut failure, guest, look);
                 Err(Box::new(failure))

@@ -111,10 +111,7 @@ impl Events {
         if anchors > 0 {
             self.anchors.retain(|anchor| anchor.event != first.handle);
             if first.status.is_success() {
-                self.anchors.push(Anchor {
-                    event: first.handle,
-                    is_done: false,
-                });
+                self.anchors.push(Anchor { event: first.handle, is_done: false });
             }
         }
         anchors
@@ -148,11 +145,7 @@ mod tests {
         assert_eq!((found.records, wrong.len()), (1, 0));
         let mut wrong = |entry, calls: &[_], begun| events.follow(entry, calls, begun).1.len();
         assert_eq!(wrong(Entry::BeginLane, &[record(3)], 1), 0);
-        assert_eq!(
-            wrong(Entry::BeginLane, &[record(4), record(5)], 1),
-            1,
-            "a second"
-        );
+        assert_eq!(wrong(Entry::BeginLane, &[record(4), record(5)], 1), 1, "a second");
         let twice = [query(600), query(600)];
         assert_eq!(wrong(Entry::Harvest, &twice, 0), 0, "by each ring");
         let thrice = [query(600), query(600), query(600)];

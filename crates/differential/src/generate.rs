@@ -27,21 +27,14 @@ const STATUSES: &[u32] = &[
 /// Versions of the recorder's driver, each without what came later.
 const DRIVERS: &[u32] = &[11_040, 12_000, 12_040, 12_080, 13_000];
 
-const TIMINGS: &[Timing] = &[
-    Timing::Instant,
-    Timing::NoLegacy,
-    Timing::NoBlocking,
-    Timing::SpansApart,
-];
+const TIMINGS: &[Timing] =
+    &[Timing::Instant, Timing::NoLegacy, Timing::NoBlocking, Timing::SpansApart];
 
 /// A runner whose draws follow from the seed alone.
 pub(crate) fn runner(seed: u64) -> TestRunner {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let config = Config {
-        failure_persistence: None,
-        ..Config::default()
-    };
+    let config = Config { failure_persistence: None, ..Config::default() };
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     TestRunner::new_with_rng(config, rng)
 }
@@ -53,10 +46,8 @@ pub(crate) fn sequences() -> impl Strategy<Value = Sequence> {
         2 => captures(),
         1 => measures(),
     ];
-    (setups(), vec(parts, PARTS)).prop_map(|(setup, parts)| Sequence {
-        setup,
-        operations: parts.concat(),
-    })
+    (setups(), vec(parts, PARTS))
+        .prop_map(|(setup, parts)| Sequence { setup, operations: parts.concat() })
 }
 
 fn setups() -> impl Strategy<Value = Setup> {
@@ -85,20 +76,10 @@ fn operations(actions: Vec<(u32, A)>) -> impl Strategy<Value = Operation> {
     let action = Union::new_weighted(actions.into_iter().map(just).collect());
     let trouble = (0..TROUBLED.len() as u8, 0..3_u8, select(STATUSES))
         .prop_map(|(call, skip, status)| Trouble { call, skip, status });
-    let failing = (
-        option::weighted(0.06, select(STATUSES)),
-        option::weighted(0.06, trouble),
-    );
+    let failing = (option::weighted(0.06, select(STATUSES)), option::weighted(0.06, trouble));
     let chosen = (action, uniform4(NUMBERS), ns());
     (0..THREADS as u8, failing, chosen).prop_map(|(thread, (fault, trouble), (action, n, ns))| {
-        Operation {
-            thread,
-            fault,
-            trouble,
-            action,
-            n,
-            ns,
-        }
+        Operation { thread, fault, trouble, action, n, ns }
     })
 }
 
@@ -111,10 +92,7 @@ fn captures() -> impl Strategy<Value = Vec<Operation>> {
     let meanwhile = drawn.chain([(8, A::EventRecord), (6, A::StreamWaitEvent)]);
     let meanwhile = vec(operations(meanwhile.collect()), 1..8);
     (0..THREADS as u8, NUMBERS, NUMBERS, meanwhile).prop_map(|(thread, s, mode, meanwhile)| {
-        let own = |action, n| Operation {
-            thread,
-            ..Operation::new(action, n, 0)
-        };
+        let own = |action, n| Operation { thread, ..Operation::new(action, n, 0) };
         let mut part = vec![own(A::CaptureBegin, [s, mode, 0, 0])];
         part.extend(meanwhile);
         part.push(own(A::CaptureEnd, [0; 4]));
@@ -136,10 +114,7 @@ fn measures() -> impl Strategy<Value = Vec<Operation>> {
             (A::EventSynchronize, [e + 1, 0, 0, 0]),
             (A::EventElapsed, [e, e + 1, 0, 0]),
         ];
-        let operation = |(action, n)| Operation {
-            thread,
-            ..Operation::new(action, n, ns)
-        };
+        let operation = |(action, n)| Operation { thread, ..Operation::new(action, n, ns) };
         operations.map(operation).to_vec()
     })
 }

@@ -143,10 +143,7 @@ fn telemetry() -> &'static Telemetry {
     static ALL: [Telemetry; 4] = [const { Telemetry::new() }; 4];
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let telemetry = &ALL[NEXT.fetch_add(1, Ordering::Relaxed) % ALL.len()];
-    let every_step = TelemetryConfig {
-        every: 1,
-        ..TelemetryConfig::DEFAULT
-    };
+    let every_step = TelemetryConfig { every: 1, ..TelemetryConfig::DEFAULT };
     telemetry.configure(every_step).expect("1 is a stride");
     telemetry
 }
@@ -184,12 +181,9 @@ impl Guest for Recorded {
         let stream = at(stream);
         let token = match what {
             What::Lane(lane) => self.recorder.begin_lane(step, lane, stream),
-            What::Kernel(function) => self
-                .recorder
-                .begin_launch(step, 0, loaded(function), stream),
+            What::Kernel(function) => self.recorder.begin_launch(step, 0, loaded(function), stream),
             What::Function(function) => {
-                self.recorder
-                    .begin_launch(step, 1, FuncRef::from_raw(function), stream)
+                self.recorder.begin_launch(step, 1, FuncRef::from_raw(function), stream)
             }
             What::Graph(name) => {
                 let graph = self.recorder.graph(&format!("graph {name}"));

@@ -60,11 +60,7 @@ impl Naive {
         if !(CUDA.ctx_push.call)(context).is_success() {
             return None;
         }
-        let count = if mistake == Mistake::CreatesEvents {
-            0
-        } else {
-            PAIRS
-        };
+        let count = if mistake == Mistake::CreatesEvents { 0 } else { PAIRS };
         let pairs = (0..count).map_while(|_| pair()).collect();
         if mistake != Mistake::KeepsContext {
             pop();
@@ -158,11 +154,7 @@ fn exchange(mode: u32) -> Option<u32> {
 
 impl Guest for Naive {
     fn begin(&mut self, _: What, _: bool, stream: Stream) -> Option<u64> {
-        let pair = if self.has(Mistake::CreatesEvents) {
-            pair()?
-        } else {
-            self.pairs.pop()?
-        };
+        let pair = if self.has(Mistake::CreatesEvents) { pair()? } else { self.pairs.pop()? };
         let began_on = stream.handle;
         let is_own_default = began_on <= 2 && stream.context == self.context;
         if self.has(Mistake::StaysEntered) && is_own_default {
@@ -175,30 +167,18 @@ impl Guest for Naive {
             return None;
         }
         self.ledger.in_flight += 1;
-        self.spans.push(Some(Span {
-            pair,
-            began_on,
-            ended_on: None,
-        }));
+        self.spans.push(Some(Span { pair, began_on, ended_on: None }));
         Some(self.spans.len() as u64 - 1)
     }
 
     fn end(&mut self, _: What, span: u64, stream: Stream) {
         let place = span as usize;
-        let open = |span: &Span| {
-            span.ended_on
-                .is_none()
-                .then_some((span.pair, span.began_on))
-        };
+        let open = |span: &Span| span.ended_on.is_none().then_some((span.pair, span.began_on));
         let Some((pair, began_on)) = self.spans[place].as_ref().and_then(open) else {
             return;
         };
         let foreign = self.is_foreign(stream);
-        let stream = if self.has(Mistake::KeepsStreams) {
-            began_on
-        } else {
-            stream.handle
-        };
+        let stream = if self.has(Mistake::KeepsStreams) { began_on } else { stream.handle };
         if !foreign && self.record(pair.1, stream) {
             if let Some(span) = &mut self.spans[place] {
                 span.ended_on = Some(stream);
@@ -244,12 +224,7 @@ impl Guest for Naive {
         let (mut asked, mut waiting) = (Vec::new(), Vec::new());
         let mut landed = 0;
         for place in 0..self.spans.len() {
-            let Some(Span {
-                pair,
-                ended_on: Some(stream),
-                ..
-            }) = self.spans[place]
-            else {
+            let Some(Span { pair, ended_on: Some(stream), .. }) = self.spans[place] else {
                 continue;
             };
             if waiting.contains(&stream) && !self.has(Mistake::PollsAll) {
@@ -284,11 +259,7 @@ impl Guest for Naive {
 
     fn ledgers(&self) -> Ledgers {
         // One ring for both kinds.
-        Ledgers {
-            lanes: self.ledger,
-            launches: self.ledger,
-            silent: false,
-        }
+        Ledgers { lanes: self.ledger, launches: self.ledger, silent: false }
     }
 
     fn read(&self) {}

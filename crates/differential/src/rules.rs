@@ -231,14 +231,9 @@ pub(crate) fn broken(entry: Entry, calls: &[Call], facts: &Facts) -> Vec<String>
         broken.push(format!("{} has no place in {entry:?}", call.name));
     }
     for (names, most) in &allowance {
-        let made = calls
-            .iter()
-            .filter(|call| names.contains(&call.name))
-            .count();
+        let made = calls.iter().filter(|call| names.contains(&call.name)).count();
         if made > *most {
-            broken.push(format!(
-                "{made} calls of {names:?} in {entry:?}, not {most}: {facts:?}"
-            ));
+            broken.push(format!("{made} calls of {names:?} in {entry:?}, not {most}: {facts:?}"));
         }
     }
     for (at, call) in calls.iter().enumerate() {
@@ -276,15 +271,9 @@ pub(crate) fn broken(entry: Entry, calls: &[Call], facts: &Facts) -> Vec<String>
             |call: &Call| call.name == RECORD && call.status == Status::ERROR_INVALID_HANDLE;
         let is_begin_or_end = !matches!(entry, Entry::Install | Entry::Leave);
         if is_begin_or_end && call.name == CONTEXT_ID && !previous.is_some_and(is_unknown) {
-            broken.push(format!(
-                "{CONTEXT_ID} without a record that was answered 400"
-            ));
+            broken.push(format!("{CONTEXT_ID} without a record that was answered 400"));
         }
-        if polls
-            && calls[..at]
-                .iter()
-                .any(|before| is_poll(before) && is_refusal(before.status))
-        {
+        if polls && calls[..at].iter().any(|before| is_poll(before) && is_refusal(before.status)) {
             broken.push(format!("{} after a poll was refused", call.name));
         }
     }

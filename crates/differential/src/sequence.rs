@@ -94,14 +94,7 @@ impl Operation {
     /// An operation of the first thread in which nothing fails.
     #[must_use]
     pub fn new(action: Action, n: [u8; 4], ns: u32) -> Self {
-        Self {
-            thread: 0,
-            fault: None,
-            trouble: None,
-            action,
-            n,
-            ns,
-        }
+        Self { thread: 0, fault: None, trouble: None, action, n, ns }
     }
 
     /// Mostly the first: a context's home is where most is alive.

@@ -89,15 +89,9 @@ fn name(entry: Entry) -> &'static str {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (calls, good) = self
-            .app
-            .values()
-            .fold((0, 0), |sum, counts| (sum.0 + counts.0, sum.1 + counts.1));
-        writeln!(
-            f,
-            "{} sequences, {} operations",
-            self.sequences, self.operations
-        )?;
+        let (calls, good) =
+            self.app.values().fold((0, 0), |sum, counts| (sum.0 + counts.0, sum.1 + counts.1));
+        writeln!(f, "{} sequences, {} operations", self.sequences, self.operations)?;
         writeln!(f, "the application: {calls} driver calls, {good} succeeded")?;
         for (name, (made, good)) in &self.app {
             writeln!(f, "  {name:<36}{made:>10}{good:>10}")?;

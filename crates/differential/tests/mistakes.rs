@@ -38,21 +38,14 @@ fn the_application_sees_a_mistake_in_a_few_turns() {
     for (mistake, _) in SEEN {
         let failure = found(mistake, Look::AtTheApplication);
         let sequence = failure.unwrap_or_else(|| panic!("{mistake:?}")).sequence;
-        assert!(
-            sequence.operations.len() <= 10,
-            "{mistake:?}: {}",
-            sequence.to_data()
-        );
+        assert!(sequence.operations.len() <= 10, "{mistake:?}: {}", sequence.to_data());
     }
 }
 
 #[test]
 fn the_log_shows_what_the_application_cannot_see() {
     for (mistake, rule) in [
-        (
-            Mistake::CreatesEvents,
-            "cuEventCreate has no place in Begin",
-        ),
+        (Mistake::CreatesEvents, "cuEventCreate has no place in Begin"),
         (Mistake::PollsAll, "cuEventQuery\"] in Harvest, not"),
         (Mistake::KeepsStreams, "stale handles"),
     ] {
@@ -67,10 +60,7 @@ fn the_log_shows_what_the_application_cannot_see() {
 #[test]
 fn kept_scripts_show_the_mistakes_that_they_are_named_after() {
     let bench = Bench::new();
-    for (mistake, name) in SEEN
-        .into_iter()
-        .chain([(Mistake::KeepsStreams, "kept_stream")])
-    {
+    for (mistake, name) in SEEN.into_iter().chain([(Mistake::KeepsStreams, "kept_stream")]) {
         let folder = env!("CARGO_MANIFEST_DIR");
         let path = format!("{folder}/regressions/{name}.json");
         let text = std::fs::read_to_string(&path).expect("it can be read");

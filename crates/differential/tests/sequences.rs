@@ -11,12 +11,7 @@ use std::path::{Path, PathBuf};
 fn no_sequence_shows_the_recorder() {
     let ran = Bench::new().try_seeds(0, 800, Maker::Recorder, Look::Everywhere, |_| ());
     let tally = ran.unwrap_or_else(|failure| {
-        panic!(
-            "seed {}: {}\n{}",
-            failure.seed,
-            failure.difference,
-            failure.sequence.to_data()
-        )
+        panic!("seed {}: {}\n{}", failure.seed, failure.difference, failure.sequence.to_data())
     });
     // They would show nothing if nothing happened in them.
     let good = |name: &str| tally.app.get(name).map_or(0, |(_, good)| *good);
@@ -34,11 +29,7 @@ fn no_sequence_shows_the_recorder() {
         "cuModuleUnload",
         "cuCtxDestroy_v2",
     ] {
-        assert!(
-            good(name) >= 5,
-            "{name} succeeded {} times:\n{tally}",
-            good(name)
-        );
+        assert!(good(name) >= 5, "{name} succeeded {} times:\n{tally}", good(name));
     }
     for status in [400, 600, 700, 719, 900, 901, 904, 906, 907, 908] {
         let count = tally.statuses.get(&status).copied().unwrap_or(0);
@@ -58,19 +49,14 @@ fn no_sequence_shows_the_recorder() {
     ];
     assert!(fates.iter().all(|count| *count >= 50), "{tally}");
     assert!(tally.left.1 >= 10, "quarantined: {tally}");
-    assert!(
-        tally.guest.values().all(|(entries, _)| *entries >= 100),
-        "{tally}"
-    );
+    assert!(tally.guest.values().all(|(entries, _)| *entries >= 100), "{tally}");
 }
 
 fn regressions() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("regressions");
     let files = std::fs::read_dir(folder).expect("the folder is there");
     let paths = files.map(|file| file.expect("it can be read").path());
-    paths
-        .filter(|path| path.extension().is_some_and(|end| end == "json"))
-        .collect()
+    paths.filter(|path| path.extension().is_some_and(|end| end == "json")).collect()
 }
 
 #[test]
@@ -127,24 +113,14 @@ fn a_record_on_the_legacy_stream_is_a_barrier_and_shows() {
         operations: operations.to_vec(),
     };
     let bench = Bench::new();
-    let (difference, _) = bench.compare(
-        &sequence(Timing::Everything),
-        Maker::Recorder,
-        Look::Everywhere,
-    );
-    let Some(Difference::Seen {
-        bare: Some(bare),
-        beside: Some(beside),
-    }) = difference
-    else {
+    let (difference, _) =
+        bench.compare(&sequence(Timing::Everything), Maker::Recorder, Look::Everywhere);
+    let Some(Difference::Seen { bare: Some(bare), beside: Some(beside) }) = difference else {
         panic!("{difference:?}");
     };
     assert_eq!((bare.what, bare.status), ("cuStreamQuery", 0));
     assert_eq!((beside.what, beside.status), ("cuStreamQuery", 600));
-    let (kept_apart, _) = bench.compare(
-        &sequence(Timing::SpansApart),
-        Maker::Recorder,
-        Look::Everywhere,
-    );
+    let (kept_apart, _) =
+        bench.compare(&sequence(Timing::SpansApart), Maker::Recorder, Look::Everywhere);
     assert_eq!(kept_apart, None);
 }

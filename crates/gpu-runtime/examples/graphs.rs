@@ -28,11 +28,7 @@ type Error = Box<dyn std::error::Error>;
 
 /// A step of twelve layers.
 fn capture(stream: &Arc<CudaStream>, layer: &[(CudaFunction, u64)]) -> Result<CudaGraph, Error> {
-    let one = LaunchConfig {
-        grid_dim: (1, 1, 1),
-        block_dim: (1, 1, 1),
-        shared_mem_bytes: 0,
-    };
+    let one = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (1, 1, 1), shared_mem_bytes: 0 };
     stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)?;
     for (kernel, ns) in layer.iter().cycle().take(24) {
         // SAFETY: the kernel takes one u64, and does nothing with it.
@@ -49,14 +45,9 @@ pub(crate) fn serve(steps: u64) -> Result<Snapshot, Error> {
     unsafe { context.disable_event_tracking() };
     let telemetry = Telemetry::new().leak();
     // A server keeps the default, one step in 64; this program is short.
-    telemetry.configure(TelemetryConfig {
-        every: 4,
-        ..TelemetryConfig::DEFAULT
-    })?;
-    let config = RecorderConfig {
-        twins: Some(TwinsConfig::default()),
-        ..RecorderConfig::default()
-    };
+    telemetry.configure(TelemetryConfig { every: 4, ..TelemetryConfig::DEFAULT })?;
+    let config =
+        RecorderConfig { twins: Some(TwinsConfig::default()), ..RecorderConfig::default() };
     let recorder = Recorder::new(&context, telemetry, config)?;
     let stream = context.new_stream()?;
 

@@ -34,16 +34,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let kernel = unsafe { KernelRef::from_raw(attention as u64) };
 
     let telemetry = Telemetry::new().leak();
-    telemetry.configure(TelemetryConfig {
-        every: 1,
-        ..TelemetryConfig::default()
-    })?;
+    telemetry.configure(TelemetryConfig { every: 1, ..TelemetryConfig::default() })?;
     let config = RecorderConfig::default();
     #[cfg(feature = "cudarc")]
-    let (recorder, on) = (
-        Recorder::new(&context, telemetry, config)?,
-        StreamRef::from(&stream),
-    );
+    let (recorder, on) = (Recorder::new(&context, telemetry, config)?, StreamRef::from(&stream));
     #[cfg(not(feature = "cudarc"))]
     let (recorder, on) = {
         let driver = Driver::system()?.into();
@@ -51,9 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         // SAFETY: the context outlives the recorder, which is closed below.
         let recorder = unsafe { Recorder::from_raw(driver, of, telemetry, config) }?;
         // SAFETY: the stream is of that context, and lives as long as this function.
-        (recorder, unsafe {
-            StreamRef::from_raw_of(stream.cu_stream() as u64, of)
-        })
+        (recorder, unsafe { StreamRef::from_raw_of(stream.cu_stream() as u64, of) })
     };
     for _ in 0..100 {
         let step = recorder.step();

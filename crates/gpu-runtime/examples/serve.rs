@@ -44,10 +44,7 @@ impl Gpu {
 
         // Telemetry lives as long as the process: whoever reads it may come late.
         let telemetry = Telemetry::new().leak();
-        let config = RecorderConfig {
-            label: ordinal.to_string(),
-            ..RecorderConfig::default()
-        };
+        let config = RecorderConfig { label: ordinal.to_string(), ..RecorderConfig::default() };
         // Before any graph is captured. It makes its events now and none later.
         let recorder = Recorder::new(&context, telemetry, config)
             .inspect_err(|error| eprintln!("GPU {ordinal} is not timed: {error}"))
@@ -60,14 +57,7 @@ impl Gpu {
         // Named once, when the graph is made; a graph made anew keeps its row.
         let decode_row = recorder.graph("decode, 8 requests");
         let sampling = recorder.region("sampling");
-        Ok(Self {
-            recorder,
-            attention,
-            decode,
-            decode_row,
-            sampling,
-            stream,
-        })
+        Ok(Self { recorder, attention, decode, decode_row, sampling, stream })
     }
 
     fn step(&self, prompts: u64) -> Result<(), Error> {
@@ -86,9 +76,7 @@ impl Gpu {
         lane.launch(self.decode_row, || self.decode.launch())?;
         lane.region(self.sampling, || {
             top_k(&self.stream, &self.attention)?; // a library's, without a guard
-            lane.launch(&self.attention, || {
-                launch_attention(&self.stream, &self.attention, 2_000)
-            })
+            lane.launch(&self.attention, || launch_attention(&self.stream, &self.attention, 2_000))
         })?;
         drop(lane);
         Ok(())
@@ -98,23 +86,12 @@ impl Gpu {
     fn report(&self) -> Ledger {
         let recorder = &self.recorder;
         let drained = recorder.drain(Duration::from_secs(1));
-        println!(
-            "{} spans landed at the end, {} are left",
-            drained.landed, drained.left
-        );
-        println!(
-            "GPU {}, {:?}",
-            recorder.label(),
-            recorder.driver().map(Driver::origin)
-        );
+        println!("{} spans landed at the end, {} are left", drained.landed, drained.left);
+        println!("GPU {}, {:?}", recorder.label(), recorder.driver().map(Driver::origin));
         let telemetry = recorder.telemetry();
         for (lane, times) in LANES.iter().zip(&telemetry.instruments().lane) {
             let times = times.snapshot();
-            println!(
-                "  {lane:8} {:12} ns, {} spans",
-                times.sum_ns(),
-                times.count()
-            );
+            println!("  {lane:8} {:12} ns, {} spans", times.sum_ns(), times.count());
         }
         for kernel in recorder.kernels() {
             let name = kernel.name.as_deref().unwrap_or("(no name)");
@@ -163,10 +140,7 @@ fn capture(stream: &Arc<CudaStream>, attention: &CudaFunction) -> Result<CudaGra
 pub(crate) fn serve_explicitly(steps: u64) -> Result<(), Error> {
     let context = CudaContext::new(0)?;
     let stream = context.new_stream()?;
-    let config = RecorderConfig {
-        harvest: Harvest::Explicit,
-        ..RecorderConfig::default()
-    };
+    let config = RecorderConfig { harvest: Harvest::Explicit, ..RecorderConfig::default() };
     let recorder = Recorder::new(&context, metrale_telemetry::global(), config)?;
     for _ in 0..steps {
         recorder.harvest();

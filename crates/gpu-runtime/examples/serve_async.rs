@@ -50,15 +50,8 @@ impl Server {
 pub(crate) async fn serve(requests: u64, steps: u64) -> Result<Ledger, Error> {
     let context = CudaContext::new(0)?;
     let telemetry = Telemetry::new().leak();
-    telemetry.configure(TelemetryConfig {
-        every: 4,
-        ..TelemetryConfig::DEFAULT
-    })?;
-    let recorder = Arc::new(Recorder::new(
-        &context,
-        telemetry,
-        RecorderConfig::default(),
-    )?);
+    telemetry.configure(TelemetryConfig { every: 4, ..TelemetryConfig::DEFAULT })?;
+    let recorder = Arc::new(Recorder::new(&context, telemetry, RecorderConfig::default())?);
     let module = context.load_module(Ptx::from_src(PTX))?;
     let attention = module.load_function("attention")?;
     let mut tasks = JoinSet::new();

@@ -44,10 +44,7 @@ fn the_hot_path_allocates_nothing() {
             let _ = (recorder.health(), recorder.lane_ledger());
         }
     };
-    assert!(
-        allocations(|| serve(1)) > 0,
-        "a function that is met has its name copied"
-    );
+    assert!(allocations(|| serve(1)) > 0, "a function that is met has its name copied");
     assert_eq!(allocations(|| serve(2_000)), 0);
     // Not where the ring is full either, nor at the other levels.
     let overflow = || {

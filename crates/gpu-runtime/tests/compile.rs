@@ -25,10 +25,7 @@ fn the_error_of_a_guard_across_await_names_the_owned_step() {
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
         .args(["--edition=2024", "--emit=metadata", PROGRAM])
         .arg(format!("-Ldependency={}", folder.display()))
-        .arg(format!(
-            "--extern=metrale_gpu_runtime={}",
-            library.path().display()
-        ))
+        .arg(format!("--extern=metrale_gpu_runtime={}", library.path().display()))
         .output()
         .expect("the compiler of this test");
     let told = String::from_utf8_lossy(&output.stderr);

@@ -256,13 +256,7 @@ pub fn all_calls() -> u64 {
 /// The next calls of that name, after `skip_first`, return `status` and do
 /// nothing else.
 pub fn fail_some(call: &str, status: Status, skip_first: u64, count: u64) {
-    let fault = control::Fault {
-        call,
-        status,
-        skip_first,
-        count,
-        this_thread_only: false,
-    };
+    let fault = control::Fault { call, status, skip_first, count, this_thread_only: false };
     control::fault(fault).expect("the simulator has it");
 }
 

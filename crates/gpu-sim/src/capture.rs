@@ -88,9 +88,7 @@ impl World {
 
     /// A wait for the whole context: refused by any capture in it, in every mode.
     pub(crate) fn context_wait(&mut self, context: u64) -> Outcome {
-        self.refuse(Status::ERROR_STREAM_CAPTURE_UNSUPPORTED, |capture| {
-            capture.context == context
-        })
+        self.refuse(Status::ERROR_STREAM_CAPTURE_UNSUPPORTED, |capture| capture.context == context)
     }
 
     /// A wait for or a question about one stream: refused in every mode if it
@@ -128,9 +126,7 @@ impl World {
         }
         let context = self.stream(key)?.context;
         let broken: Vec<u64> = self.blocking_captures(context).collect();
-        self.refuse(Status::ERROR_STREAM_CAPTURE_IMPLICIT, |capture| {
-            broken.contains(&capture.id)
-        })
+        self.refuse(Status::ERROR_STREAM_CAPTURE_IMPLICIT, |capture| broken.contains(&capture.id))
     }
 
     /// Where work on this stream goes.
@@ -182,10 +178,7 @@ impl World {
             is_valid: true,
             graph,
         });
-        self.stream(key)?.joined = Some(Joined {
-            capture: id,
-            deps: Vec::new(),
-        });
+        self.stream(key)?.joined = Some(Joined { capture: id, deps: Vec::new() });
         Ok(())
     }
 
@@ -288,10 +281,7 @@ impl World {
             self.invalidate(capture);
             return Err(Status::ERROR_STREAM_CAPTURE_IMPLICIT);
         }
-        let joined = stream.joined.get_or_insert(Joined {
-            capture,
-            deps: Vec::new(),
-        });
+        let joined = stream.joined.get_or_insert(Joined { capture, deps: Vec::new() });
         for dep in deps {
             if !joined.deps.contains(dep) {
                 joined.deps.push(*dep);

@@ -16,10 +16,7 @@ pub(crate) struct Clock {
 
 impl Clock {
     pub(crate) const fn new() -> Self {
-        Self {
-            base_ns: 0,
-            follows: None,
-        }
+        Self { base_ns: 0, follows: None }
     }
 
     /// Now, in ns.
@@ -105,14 +102,8 @@ mod tests {
         assert_eq!(elapsed_ms(0, 50_000, 1).to_bits(), 0.05_f32.to_bits());
         assert_eq!(elapsed_ms(50_000, 0, 1).to_bits(), (-0.05_f32).to_bits());
         // 1000 ns and 2600 ns fall on ticks 0 and 2048 of a 1024 ns clock.
-        assert_eq!(
-            elapsed_ms(1_000, 2_600, 1_024).to_bits(),
-            0.002_048_f32.to_bits()
-        );
+        assert_eq!(elapsed_ms(1_000, 2_600, 1_024).to_bits(), 0.002_048_f32.to_bits());
         // One nanosecond is lost beside a minute: f32 has 24 bits.
-        assert_eq!(
-            elapsed_ms(0, 60_000_000_001, 1).to_bits(),
-            60_000.0_f32.to_bits()
-        );
+        assert_eq!(elapsed_ms(0, 60_000_000_001, 1).to_bits(), 60_000.0_f32.to_bits());
     }
 }

@@ -75,10 +75,9 @@ impl World {
     /// Appends a graph's nodes, its roots after the steps of `first`. A child
     /// node's step comes behind its graph's.
     fn append(&self, graph: &Graph, first: &[Edge], steps: &mut Vec<Step>) -> Result<(), Flaw> {
-        let order = graph.order().map_err(|place| Flaw {
-            result: Flaw::STRUCTURE,
-            node: Some((graph.id, place)),
-        })?;
+        let order = graph
+            .order()
+            .map_err(|place| Flaw { result: Flaw::STRUCTURE, node: Some((graph.id, place)) })?;
         let mut index_of = vec![0; order.iter().max().map_or(0, |last| last + 1)];
         for place in order {
             let Some(node) = graph.node(place) else {
@@ -130,15 +129,7 @@ impl World {
                 self.watch_launch(&steps);
                 let end = self.run_steps(start, &steps)?;
                 let now = self.clock.now();
-                self.watch.fly(
-                    now,
-                    Flight {
-                        exec,
-                        family,
-                        start,
-                        end,
-                    },
-                );
+                self.watch.fly(now, Flight { exec, family, start, end });
                 if let Some(found) = self.execs.get_mut(exec) {
                     found.last_end = end;
                 }
@@ -201,9 +192,7 @@ impl World {
             }
             spans.push((begin, begin.saturating_add(ns)));
         }
-        Ok(spans
-            .into_iter()
-            .fold(start, |last, (_, end)| last.max(end)))
+        Ok(spans.into_iter().fold(start, |last, (_, end)| last.max(end)))
     }
 
     /// A graph's node records an event.
@@ -258,11 +247,7 @@ fn ready(start: u64, spans: &[(u64, u64)], deps: &[Edge], overlap: u64) -> u64 {
     let done = deps.iter().filter_map(|edge| {
         let (begin, end) = spans.get(edge.from).copied()?;
         let is_programmatic = edge.data.kind == EdgeData::PROGRAMMATIC;
-        Some(if is_programmatic {
-            end.saturating_sub(overlap).max(begin)
-        } else {
-            end
-        })
+        Some(if is_programmatic { end.saturating_sub(overlap).max(begin) } else { end })
     });
     done.fold(start, u64::max)
 }
@@ -289,13 +274,7 @@ mod tests {
     /// a(10) → b(20), a → c(5), {b, c} → d(1), started at 100: worked out by hand.
     #[test]
     fn a_diamond_ends_when_its_longer_arm_does() {
-        let edge = |from, kind| Edge {
-            from,
-            data: EdgeData {
-                kind,
-                ..EdgeData::default()
-            },
-        };
+        let edge = |from, kind| Edge { from, data: EdgeData { kind, ..EdgeData::default() } };
         let run = |kind, overlap| {
             let nodes = [
                 (10, vec![]),

@@ -45,11 +45,7 @@ pub(crate) struct Faults {
 
 impl Faults {
     pub(crate) const fn new() -> Self {
-        Self {
-            faults: Vec::new(),
-            slow: Vec::new(),
-            told: Vec::new(),
-        }
+        Self { faults: Vec::new(), slow: Vec::new(), told: Vec::new() }
     }
 
     /// The status that this call returns instead of acting, if any. The first
@@ -111,10 +107,8 @@ struct Hangs {
 }
 
 /// Outside the world's lock: a hung call holds nothing that others need.
-static HANGS: Mutex<Hangs> = Mutex::new(Hangs {
-    hung: [false; Symbol::COUNT],
-    waiting: [0; Symbol::COUNT],
-});
+static HANGS: Mutex<Hangs> =
+    Mutex::new(Hangs { hung: [false; Symbol::COUNT], waiting: [0; Symbol::COUNT] });
 static RELEASED: Condvar = Condvar::new();
 /// Whether any name hangs: the one word an ordinary call reads.
 static ANY: AtomicBool = AtomicBool::new(false);

@@ -114,11 +114,7 @@ pub(crate) struct Graph {
 
 impl Graph {
     pub(crate) fn new(id: u64) -> Self {
-        Self {
-            id,
-            family: id,
-            ..Self::default()
-        }
+        Self { id, family: id, ..Self::default() }
     }
 
     /// Adds a node; returns its place.
@@ -222,9 +218,7 @@ impl Graph {
                 todo.extend(found.deps.iter().map(|edge| edge.from));
             }
         }
-        nodes
-            .iter()
-            .all(|node| reached.get(*node).copied().unwrap_or(false))
+        nodes.iter().all(|node| reached.get(*node).copied().unwrap_or(false))
     }
 }
 

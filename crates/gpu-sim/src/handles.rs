@@ -22,11 +22,7 @@ impl<T> Table<T> {
     /// An empty table whose handles start at `base`. Bases of two kinds are far
     /// apart, so that a handle of one kind never names an object of another.
     pub(crate) const fn new(base: u64) -> Self {
-        Self {
-            base,
-            places: Vec::new(),
-            free: Vec::new(),
-        }
+        Self { base, places: Vec::new(), free: Vec::new() }
     }
 
     /// Stores the object and returns its handle, never 0.
@@ -73,31 +69,22 @@ impl<T> Table<T> {
     /// Live objects with their handles, in order of address.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
         let base = self.base;
-        self.places
-            .iter()
-            .enumerate()
-            .filter_map(move |(place, object)| {
-                Some((base + place as u64 * STRIDE, object.as_ref()?))
-            })
+        self.places.iter().enumerate().filter_map(move |(place, object)| {
+            Some((base + place as u64 * STRIDE, object.as_ref()?))
+        })
     }
 
     /// Live objects with their handles, in order of address.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut T)> {
         let base = self.base;
-        self.places
-            .iter_mut()
-            .enumerate()
-            .filter_map(move |(place, object)| {
-                Some((base + place as u64 * STRIDE, object.as_mut()?))
-            })
+        self.places.iter_mut().enumerate().filter_map(move |(place, object)| {
+            Some((base + place as u64 * STRIDE, object.as_mut()?))
+        })
     }
 
     /// Handles of the live objects that `keep` says no to, in order of address.
     pub(crate) fn handles_where(&self, test: impl Fn(&T) -> bool) -> Vec<u64> {
-        self.iter()
-            .filter(|(_, object)| test(object))
-            .map(|(handle, _)| handle)
-            .collect()
+        self.iter().filter(|(_, object)| test(object)).map(|(handle, _)| handle).collect()
     }
 }
 

@@ -28,11 +28,7 @@ pub(crate) struct Log {
 
 impl Log {
     pub(crate) const fn new() -> Self {
-        Self {
-            on: false,
-            records: Vec::new(),
-            not_kept: 0,
-        }
+        Self { on: false, records: Vec::new(), not_kept: 0 }
     }
 
     pub(crate) const fn set_on(&mut self, on: bool) {

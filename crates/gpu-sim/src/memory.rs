@@ -49,11 +49,7 @@ impl Block {
             return Err(Status::ERROR_OUT_OF_MEMORY);
         }
         let at = start.expose_provenance();
-        Ok(Self {
-            context,
-            at,
-            layout,
-        })
+        Ok(Self { context, at, layout })
     }
 
     const fn len(&self) -> usize {
@@ -195,11 +191,8 @@ impl Memory {
 
     /// The bytes behind a device address, within one allocation.
     fn device(&mut self, address: u64, bytes: usize) -> Result<&mut [u8], Status> {
-        let (start, block) = self
-            .blocks
-            .range_mut(..=address)
-            .next_back()
-            .ok_or(Status::ERROR_INVALID_VALUE)?;
+        let (start, block) =
+            self.blocks.range_mut(..=address).next_back().ok_or(Status::ERROR_INVALID_VALUE)?;
         let offset = usize::try_from(address - start).ok();
         offset
             .and_then(|offset| block.bytes().get_mut(offset..offset.checked_add(bytes)?))
@@ -292,30 +285,15 @@ mod tests {
         let b = memory.allocate(1, 16).expect("memory");
         let source = [7_u8; 16];
         let mut back = [0_u8; 16];
-        let up = Transfer::ToDevice {
-            to: a,
-            from: source.as_ptr().expose_provenance(),
-            bytes: 16,
-        };
+        let up = Transfer::ToDevice { to: a, from: source.as_ptr().expose_provenance(), bytes: 16 };
         assert_eq!(memory.run(up), Ok(()));
-        let across = Transfer::Within {
-            to: b + 8,
-            from: a,
-            bytes: 8,
-        };
+        let across = Transfer::Within { to: b + 8, from: a, bytes: 8 };
         assert_eq!(memory.run(across), Ok(()));
-        let down = Transfer::ToHost {
-            to: back.as_mut_ptr().expose_provenance(),
-            from: b,
-            bytes: 16,
-        };
+        let down =
+            Transfer::ToHost { to: back.as_mut_ptr().expose_provenance(), from: b, bytes: 16 };
         assert_eq!(memory.run(down), Ok(()));
         assert_eq!(back, [0, 0, 0, 0, 0, 0, 0, 0, 7, 7, 7, 7, 7, 7, 7, 7]);
-        let beyond = Transfer::Fill {
-            to: a + 8,
-            value: 1,
-            bytes: 9,
-        };
+        let beyond = Transfer::Fill { to: a + 8, value: 1, bytes: 9 };
         assert_eq!(memory.run(beyond), Err(Status::ERROR_INVALID_VALUE));
         assert_eq!(memory.free(a), Ok(()));
         assert_eq!(memory.free(a), Err(Status::ERROR_INVALID_VALUE));

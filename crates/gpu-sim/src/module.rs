@@ -64,17 +64,9 @@ impl World {
         let mut variables = Vec::new();
         for (name, bytes) in ptx::variables(text) {
             let address = self.memory.allocate(context, bytes)?;
-            variables.push(Variable {
-                name,
-                address,
-                bytes,
-            });
+            variables.push(Variable { name, address, bytes });
         }
-        let module = self.modules.insert(Module {
-            context,
-            functions: Vec::new(),
-            variables,
-        });
+        let module = self.modules.insert(Module { context, functions: Vec::new(), variables });
         let mut functions = Vec::with_capacity(entries.len());
         for entry in entries {
             let c_name = CString::new(entry.name.as_str()).unwrap_or_default();
@@ -167,9 +159,8 @@ impl World {
     /// The function of a library's kernel in a context.
     pub(crate) fn function_of(&mut self, kernel: u64, context: u64) -> Result<u64, Status> {
         let known = self.kernels.get(kernel);
-        let (library, place) = known
-            .map(|known| (known.library, known.place))
-            .ok_or(Status::ERROR_INVALID_HANDLE)?;
+        let (library, place) =
+            known.map(|known| (known.library, known.place)).ok_or(Status::ERROR_INVALID_HANDLE)?;
         let module = self.library_module(library, context)?;
         let functions = self.modules.get(module).map(|module| &module.functions);
         let function = functions.and_then(|functions| functions.get(place));

@@ -34,11 +34,7 @@ pub(crate) fn parse(text: &str) -> Option<Vec<Entry>> {
             return None;
         }
         rest = after.trim_start();
-        let mut entry = Entry {
-            name: name.to_owned(),
-            params: Vec::new(),
-            duration: None,
-        };
+        let mut entry = Entry { name: name.to_owned(), params: Vec::new(), duration: None };
         if let Some(open) = rest.strip_prefix('(') {
             let (list, after) = open.split_once(')')?;
             for declaration in list.split(',').map(str::trim).filter(|d| !d.is_empty()) {
@@ -79,9 +75,8 @@ pub(crate) fn variables(text: &str) -> Vec<(String, usize)> {
 /// Of `.visible .global .align 4 .b8 table[64]`, also after lines of directives.
 fn variable(statement: &str) -> Option<(String, usize)> {
     let declared = statement.split('=').next()?;
-    let space = [".global", ".const"]
-        .iter()
-        .find_map(|space| declared.split_once(&format!("{space} ")));
+    let space =
+        [".global", ".const"].iter().find_map(|space| declared.split_once(&format!("{space} ")));
     let (before, declaration) = space?;
     // An entry's parameter may be a pointer to that space.
     if before.contains('(') {
@@ -149,10 +144,7 @@ fn without_comments(text: &str) -> String {
         let (before, comment) = rest.split_at(at);
         out.push_str(before);
         if let Some(comment) = comment.strip_prefix("//") {
-            rest = comment
-                .find('\n')
-                .and_then(|end| comment.get(end..))
-                .unwrap_or("");
+            rest = comment.find('\n').and_then(|end| comment.get(end..)).unwrap_or("");
         } else if let Some(comment) = comment.strip_prefix("/*") {
             out.push(' ');
             rest = comment.split_once("*/").map_or("", |(_, after)| after);
@@ -179,10 +171,7 @@ mod tests {
             { .reg .b32 %r<2>; ld.global.u32 %r1, [table]; { ret; } }
             .global .align 8 .u64 count = 7;";
         let found = variables(text);
-        let found: Vec<_> = found
-            .iter()
-            .map(|(name, bytes)| (&**name, *bytes))
-            .collect();
+        let found: Vec<_> = found.iter().map(|(name, bytes)| (&**name, *bytes)).collect();
         assert_eq!(found, [("table", 64), ("scale", 8), ("count", 8)]);
     }
 

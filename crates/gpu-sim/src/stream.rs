@@ -127,11 +127,7 @@ mod tests {
 
         assert_eq!(world.hold(free, 300), Ok(()));
         assert_eq!(world.submit(free, 1), Ok(301));
-        assert_eq!(
-            world.completion(legacy),
-            205,
-            "non-blocking work is not its"
-        );
+        assert_eq!(world.completion(legacy), 205, "non-blocking work is not its");
         world.clock.advance_to(1_000);
         assert_eq!(world.submit(a, 3), Ok(1_003), "an idle stream starts now");
     }

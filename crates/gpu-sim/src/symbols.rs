@@ -232,10 +232,7 @@ impl Symbol {
 
     /// The function exported under that name.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|symbol| symbol.name() == name)
+        Self::ALL.iter().copied().find(|symbol| symbol.name() == name)
     }
 
     /// The name without version and stream suffix, and whether it is the
@@ -270,10 +267,7 @@ mod tests {
 
     #[test]
     fn base_names_drop_version_and_twin() {
-        assert_eq!(
-            Symbol::cuEventElapsedTime_v2.base(),
-            ("cuEventElapsedTime", false)
-        );
+        assert_eq!(Symbol::cuEventElapsedTime_v2.base(), ("cuEventElapsedTime", false));
         assert_eq!(Symbol::cuEventRecord_ptsz.base(), ("cuEventRecord", true));
         assert_eq!(Symbol::cuInit.base(), ("cuInit", false));
     }

@@ -78,8 +78,7 @@ impl Thread {
     pub(crate) fn context(self) -> u64 {
         LOCAL.with(|local| {
             let top = local.depth.get().checked_sub(1);
-            top.and_then(|top| local.stack.get(top))
-                .map_or(0, Cell::get)
+            top.and_then(|top| local.stack.get(top)).map_or(0, Cell::get)
         })
     }
 

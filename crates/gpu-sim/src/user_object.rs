@@ -73,9 +73,7 @@ impl World {
         if self.objects.get(object).is_none() {
             self.stale();
         }
-        self.objects
-            .get_mut(object)
-            .ok_or(Status::ERROR_INVALID_HANDLE)
+        self.objects.get_mut(object).ok_or(Status::ERROR_INVALID_HANDLE)
     }
 
     /// A second owner of the same references.

@@ -36,12 +36,7 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) const fn new() -> Self {
-        Self {
-            counts: Mistakes::NONE,
-            flights: Vec::new(),
-            told: BTreeMap::new(),
-            runs: None,
-        }
+        Self { counts: Mistakes::NONE, flights: Vec::new(), told: BTreeMap::new(), runs: None }
     }
 
     /// Notes a launch, and whether it runs beside one of another executable on

@@ -132,12 +132,7 @@ impl World {
     const fn new() -> Self {
         Self {
             epoch: 1,
-            ids: Ids {
-                context: 0,
-                stream: 0,
-                capture: 0,
-                graph: 0,
-            },
+            ids: Ids { context: 0, stream: 0, capture: 0, graph: 0 },
             init: Init::NotYet,
             config: Config::new(),
             clock: Clock::new(),
@@ -167,11 +162,7 @@ impl World {
 
     /// A new world as of a process's start. Ids and thread numbers go on.
     pub(crate) fn reset(&mut self) {
-        let fresh = Self {
-            epoch: self.epoch + 1,
-            ids: Ids { ..self.ids },
-            ..Self::new()
-        };
+        let fresh = Self { epoch: self.epoch + 1, ids: Ids { ..self.ids }, ..Self::new() };
         *self = fresh;
         set_init_pid(false);
         watch::forget_shared_uses();
@@ -224,9 +215,7 @@ impl World {
         if handle != 0 && self.contexts.get(handle).is_none() {
             self.stale();
         }
-        self.contexts
-            .get_mut(handle)
-            .ok_or(Status::ERROR_INVALID_CONTEXT)
+        self.contexts.get_mut(handle).ok_or(Status::ERROR_INVALID_CONTEXT)
     }
 
     /// The context of a live event: NULL gives 400, even before `cuInit`.
@@ -279,9 +268,7 @@ impl World {
 
     /// The stream behind a key that [`World::stream_key`] gave.
     pub(crate) fn stream(&mut self, key: u64) -> Result<&mut Stream, Status> {
-        self.streams
-            .get_mut(key)
-            .ok_or(Status::ERROR_INVALID_HANDLE)
+        self.streams.get_mut(key).ok_or(Status::ERROR_INVALID_HANDLE)
     }
 
     /// Makes a context on a device, with its legacy stream.
@@ -307,37 +294,18 @@ impl World {
 
     /// Destroys a context and all that belongs to it.
     pub(crate) fn destroy_context(&mut self, context: u64) {
-        for key in self
-            .streams
-            .handles_where(|s| s.context == context)
-            .iter()
-            .rev()
-        {
+        for key in self.streams.handles_where(|s| s.context == context).iter().rev() {
             self.streams.remove(*key);
         }
-        for event in self
-            .events
-            .handles_where(|e| e.context == context)
-            .iter()
-            .rev()
-        {
+        for event in self.events.handles_where(|e| e.context == context).iter().rev() {
             self.events.remove(*event);
         }
-        for module in self
-            .modules
-            .handles_where(|m| m.context == context)
-            .iter()
-            .rev()
-        {
+        for module in self.modules.handles_where(|m| m.context == context).iter().rev() {
             self.unload(*module);
         }
         self.forget_modules(context);
-        let doomed: Vec<u64> = self
-            .captures
-            .iter()
-            .filter(|c| c.context == context)
-            .map(|c| c.graph)
-            .collect();
+        let doomed: Vec<u64> =
+            self.captures.iter().filter(|c| c.context == context).map(|c| c.graph).collect();
         self.captures.retain(|capture| capture.context != context);
         for graph in doomed {
             self.remove_graph(graph);

@@ -70,9 +70,7 @@ impl Domain {
             reserved0: 0,
             payload: sys::PayloadValue { ullValue: payload },
             messageType: sys::MessageType::NVTX_MESSAGE_TYPE_ASCII.into(),
-            message: sys::MessageValue {
-                ascii: range.name.as_ptr(),
-            },
+            message: sys::MessageValue { ascii: range.name.as_ptr() },
         };
         let _ = sys::domain_range_push_ex(self.0, &attributes);
     }

@@ -86,11 +86,8 @@ mod tests {
         stopped.health.quarantined = Some(700);
         let recorders = [recorder("0", vec![]), stopped, recorder("2", vec![stuck()])];
         let found = troubles(&recorders, Duration::from_secs(1));
-        let starts = [
-            "quarantined by status 700: recorder \"1\"",
-            "kernels: \"gemm\"",
-            "kernels: \"gemm\"",
-        ];
+        let starts =
+            ["quarantined by status 700: recorder \"1\"", "kernels: \"gemm\"", "kernels: \"gemm\""];
         assert_eq!(found.len(), starts.len(), "{found:?}");
         for (line, start) in found.iter().zip(starts) {
             assert!(line.starts_with(start), "{line}");

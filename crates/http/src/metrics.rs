@@ -84,22 +84,10 @@ mod tests {
             ("", Format::Text),
             ("*/*", Format::Text),
             ("text/html", Format::Text),
-            (
-                &format!("{open},text/plain;version=0.0.4;q=0.5,*/*;q=0.1"),
-                Format::OpenMetrics,
-            ),
-            (
-                &format!("{protobuf},{open};q=0.8,*/*;q=0.2"),
-                protobuf_or(Format::OpenMetrics),
-            ),
-            (
-                &format!("{protobuf};q=0.3, {open}; q=0.2, text/plain;q=0.9"),
-                Format::Text,
-            ),
-            (
-                "application/vnd.google.protobuf;encoding=text",
-                Format::Text,
-            ),
+            (&format!("{open},text/plain;version=0.0.4;q=0.5,*/*;q=0.1"), Format::OpenMetrics),
+            (&format!("{protobuf},{open};q=0.8,*/*;q=0.2"), protobuf_or(Format::OpenMetrics)),
+            (&format!("{protobuf};q=0.3, {open}; q=0.2, text/plain;q=0.9"), Format::Text),
+            ("application/vnd.google.protobuf;encoding=text", Format::Text),
             (&format!("{open};q=x,text/plain;q=0"), Format::Text),
             (&format!("{open};q=NaN,;;,,q=1"), Format::Text),
         ] {

@@ -68,19 +68,13 @@ impl Pages {
     /// Pages of these telemetries, one of each GPU of the process.
     #[must_use]
     pub fn new(telemetry: impl IntoIterator<Item = &'static Telemetry>) -> Self {
-        Self {
-            telemetry: telemetry.into_iter().collect(),
-            stuck_after: STUCK_AFTER,
-        }
+        Self { telemetry: telemetry.into_iter().collect(), stuck_after: STUCK_AFTER }
     }
 
     /// `/healthz` is red while a span that was ended has not landed for so long.
     #[must_use]
     pub fn stuck_after(self, stuck_after: Duration) -> Self {
-        Self {
-            stuck_after,
-            ..self
-        }
+        Self { stuck_after, ..self }
     }
 
     /// The router, to be served as it is or nested in another one. It needs a
@@ -96,10 +90,7 @@ impl Pages {
         let mut router = Router::new()
             .route("/", get(the_page))
             .route("/trace.json", get(traces::last))
-            .route(
-                "/recording.json",
-                get(traces::recorded).post(traces::record),
-            );
+            .route("/recording.json", get(traces::recorded).post(traces::record));
         for (path, answer) in answers {
             let handler = move |State(served): State<Arc<Served>>, headers| async move {
                 let work = move || answer(&served, &headers);
@@ -111,10 +102,7 @@ impl Pages {
         // The first is the outermost.
         let limits = ServiceBuilder::new()
             .layer(CompressionLayer::new())
-            .layer(TimeoutLayer::with_status_code(
-                StatusCode::SERVICE_UNAVAILABLE,
-                WITHIN,
-            ))
+            .layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, WITHIN))
             .layer(GlobalConcurrencyLimitLayer::new(MAX_REQUESTS))
             .layer(RequestBodyLimitLayer::new(MAX_BODY));
         let served = Served::new(self.telemetry.into(), self.stuck_after);
@@ -156,32 +144,20 @@ impl Served {
     fn steps(&self) -> Arc<Vec<RecentSteps>> {
         let reading = self.reading();
         let each = || self.telemetry.iter().zip(&reading.each);
-        self.steps.get(|| {
-            each()
-                .map(|(of, snapshot)| RecentSteps::take(of, snapshot))
-                .collect()
-        })
+        self.steps.get(|| each().map(|(of, snapshot)| RecentSteps::take(of, snapshot)).collect())
     }
 
     fn timelines(&self) -> Arc<Vec<LaidOut>> {
         let reading = self.reading();
         let each = || self.telemetry.iter().zip(&reading.each);
-        self.timelines.get(|| {
-            each()
-                .map(|(of, snapshot)| LaidOut::take(of, snapshot))
-                .collect()
-        })
+        self.timelines.get(|| each().map(|(of, snapshot)| LaidOut::take(of, snapshot)).collect())
     }
 
     fn metrics(&self, headers: &HeaderMap) -> Response {
         let accept = headers.get_all(ACCEPT).iter();
         let accept: Vec<&str> = accept.filter_map(|value| value.to_str().ok()).collect();
         let format = Format::accepted(&accept.join(","));
-        let page = self
-            .registry
-            .as_ref()
-            .ok()
-            .and_then(|registry| format.page(registry));
+        let page = self.registry.as_ref().ok().and_then(|registry| format.page(registry));
         match page {
             Some(page) => fresh(format.content_type(), page),
             None => StatusCode::INTERNAL_SERVER_ERROR.into_response(),

@@ -40,10 +40,6 @@ impl Reading {
         let clock_ns = telemetry.first().map_or(0, |first| first.now_ns());
         let each: Vec<_> = telemetry.iter().map(|of| of.snapshot()).collect();
         let merged = merged(each.iter().cloned());
-        Self {
-            clock_ns,
-            each,
-            merged,
-        }
+        Self { clock_ns, each, merged }
     }
 }

@@ -75,19 +75,15 @@ impl Server {
     /// Where there can be no thread for it.
     pub fn start(self, router: Router) -> io::Result<()> {
         self.0.set_nonblocking(true)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .build()?;
-        std::thread::Builder::new()
-            .name("metrale-http".into())
-            .spawn(move || {
-                runtime.block_on(async move {
-                    let listener = tokio::net::TcpListener::from_std(self.0)?;
-                    answer(listener, router).await;
-                    io::Result::Ok(())
-                })
-            })?;
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        std::thread::Builder::new().name("metrale-http".into()).spawn(move || {
+            runtime.block_on(async move {
+                let listener = tokio::net::TcpListener::from_std(self.0)?;
+                answer(listener, router).await;
+                io::Result::Ok(())
+            })
+        })?;
         Ok(())
     }
 }
@@ -95,8 +91,7 @@ impl Server {
 /// Answers for ever.
 async fn answer(mut listener: tokio::net::TcpListener, router: Router) {
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new())
-        .header_read_timeout(HEAD_WITHIN);
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN);
     // The oldest first.
     let mut open: VecDeque<tokio::task::AbortHandle> = VecDeque::new();
     loop {

@@ -87,16 +87,12 @@ impl RecentSteps {
         // A cursor of our own: what an application has not read stays unread.
         let mut cursor = StepCursor::default();
         let mut records: Vec<StepRecord> =
-            std::iter::from_fn(|| telemetry.next_record(&mut cursor))
-                .take(2 * STEPS)
-                .collect();
+            std::iter::from_fn(|| telemetry.next_record(&mut cursor)).take(2 * STEPS).collect();
         records.drain(..records.len().saturating_sub(STEPS));
         let (now_ns, lanes) = (telemetry.now_ns(), lanes(telemetry));
         Self {
             gpu: gpu(snapshot),
-            steps: (records.iter())
-                .map(|record| Step::new(record, lanes.len(), now_ns))
-                .collect(),
+            steps: (records.iter()).map(|record| Step::new(record, lanes.len(), now_ns)).collect(),
             lanes,
             timeline: last_timeline(telemetry).map(|timeline| timeline.step),
         }
@@ -112,12 +108,8 @@ impl Step {
             incomplete: record.incomplete,
             shape: record.shape,
             wall_ns: record.wall_ns,
-            age_ns: record
-                .ended_ns
-                .map(|ended_ns| now_ns.saturating_sub(ended_ns)),
-            gpu_ns: (lanes.clone())
-                .map(|lane| (lane.spans > 0).then_some(lane.gpu_ns))
-                .collect(),
+            age_ns: record.ended_ns.map(|ended_ns| now_ns.saturating_sub(ended_ns)),
+            gpu_ns: (lanes.clone()).map(|lane| (lane.spans > 0).then_some(lane.gpu_ns)).collect(),
             gap_ns: lanes
                 .map(|lane| (lane.spans > 0 && lane.gaps == lane.spans).then_some(lane.gap_ns))
                 .collect(),

@@ -47,9 +47,7 @@ impl Traces {
     /// Those that were recorded; `None` where no recording was asked for.
     #[must_use]
     pub fn recorded(telemetry: &[&'static Telemetry]) -> Option<Self> {
-        let recorded = telemetry
-            .iter()
-            .map(|of| Some((*of, of.recording()?.timelines)));
+        let recorded = telemetry.iter().map(|of| Some((*of, of.recording()?.timelines)));
         recorded.collect::<Option<_>>().map(Self)
     }
 
@@ -112,10 +110,7 @@ async fn send(served: Arc<Served>, take: fn(&[&'static Telemetry]) -> Option<Tra
                 let _ = traces.write(&mut out).and_then(|()| out.flush());
                 drop(turn);
             });
-            fresh(
-                "application/json",
-                Body::from_stream(ReaderStream::new(rest)),
-            )
+            fresh("application/json", Body::from_stream(ReaderStream::new(rest)))
         }
         Ok(None) => StatusCode::NOT_FOUND.into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
@@ -128,24 +123,15 @@ pub(crate) async fn record(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Response {
-    if headers
-        .get("sec-fetch-site")
-        .is_some_and(|site| site == "cross-site")
-    {
+    if headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site") {
         return StatusCode::FORBIDDEN.into_response();
     }
-    let asked = query
-        .as_deref()
-        .and_then(|query| query.strip_prefix("steps="));
+    let asked = query.as_deref().and_then(|query| query.strip_prefix("steps="));
     let Some(steps) = asked.and_then(|steps| steps.parse().ok()) else {
         let needed = "?steps=K is needed: how many armed steps to record\n";
         return (StatusCode::BAD_REQUEST, needed).into_response();
     };
-    match served
-        .telemetry
-        .iter()
-        .try_for_each(|of| of.record_steps(steps))
-    {
+    match served.telemetry.iter().try_for_each(|of| of.record_steps(steps)) {
         Ok(()) => StatusCode::ACCEPTED.into_response(),
         Err(error) => (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
     }

@@ -56,11 +56,7 @@ fn ask(address: SocketAddr, lines: &[&str]) -> Answer {
     let body = answer.split_off(end.expect("a head") + 4);
     let head = String::from_utf8(answer).expect("text");
     let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
-    Answer {
-        status: status.expect("a status"),
-        head,
-        body,
-    }
+    Answer { status: status.expect("a status"), head, body }
 }
 
 fn get(address: SocketAddr, path: &str) -> Answer {
@@ -82,11 +78,7 @@ fn every_page_is_there_and_a_head_is_that_of_its_page() {
     let address = serve(pages().router());
     for (path, kind) in PATHS {
         let page = get(address, path);
-        assert_eq!(
-            (page.status, page.header("content-type")),
-            (200, Some(kind)),
-            "{path}"
-        );
+        assert_eq!((page.status, page.header("content-type")), (200, Some(kind)), "{path}");
         assert_eq!(page.header("cache-control"), Some("no-store"), "{path}");
         assert!(!page.body.is_empty(), "{path}");
         let head = ask(address, &[&format!("HEAD {path} HTTP/1.1")]);
@@ -97,10 +89,7 @@ fn every_page_is_there_and_a_head_is_that_of_its_page() {
     }
     let snapshot: Snapshot =
         serde_json::from_slice(&get(address, "/snapshot.json").body).expect("one");
-    assert_eq!(
-        (snapshot.steps, snapshot.lanes[LANE_DECODE].gpu.count()),
-        (1, 1)
-    );
+    assert_eq!((snapshot.steps, snapshot.lanes[LANE_DECODE].gpu.count()), (1, 1));
     assert_eq!(get(address, "/healthz").text(), "ok\n");
 }
 
@@ -111,15 +100,8 @@ fn what_is_not_there_or_not_asked_for_so_is_refused() {
     assert_eq!((nothing.status, nothing.body.len()), (404, 0));
     assert_eq!(ask(address, &["HEAD /nothing HTTP/1.1"]).status, 404);
     for (path, _) in PATHS {
-        let post = ask(
-            address,
-            &[&format!("POST {path} HTTP/1.1"), "Content-Length: 0"],
-        );
-        assert_eq!(
-            (post.status, post.header("allow")),
-            (405, Some("GET,HEAD")),
-            "{path}"
-        );
+        let post = ask(address, &[&format!("POST {path} HTTP/1.1"), "Content-Length: 0"]);
+        assert_eq!((post.status, post.header("allow")), (405, Some("GET,HEAD")), "{path}");
         let large = [&format!("POST {path} HTTP/1.1"), "Content-Length: 1025"];
         assert_eq!(ask(address, &large).status, 413, "{path}");
     }
@@ -142,11 +124,7 @@ fn a_recording_is_there_once_it_was_asked_for() {
     assert_eq!(elsewhere.status, 403);
     assert_eq!(get(address, "/recording.json").status, 404);
     assert_eq!(post("?steps=1", "Sec-Fetch-Site: none").status, 202);
-    assert!(
-        get(address, "/recording.json")
-            .text()
-            .contains("traceEvents")
-    );
+    assert!(get(address, "/recording.json").text().contains("traceEvents"));
     assert_eq!(post("?steps=0", "Sec-Fetch-Site: none").status, 202);
     assert_eq!(get(address, "/recording.json").status, 404);
 }

@@ -51,11 +51,7 @@ mod imp {
         body: impl FnOnce() -> T + Send + 'static,
     ) -> impl FnOnce() -> T {
         let thread = loom::thread::spawn(body);
-        move || {
-            thread
-                .join()
-                .expect("the thread's own panic ends the model")
-        }
+        move || thread.join().expect("the thread's own panic ends the model")
     }
 
     /// Data that one thread at a time may touch; two at once end the model, and
@@ -141,10 +137,7 @@ mod imp {
         /// # Panics
         /// If another thread touches it at the same time.
         pub fn touch<R>(&self, touch: impl FnOnce(&mut T) -> R) -> R {
-            let mut data = self
-                .0
-                .try_lock()
-                .expect("two threads touch one pair of events at once");
+            let mut data = self.0.try_lock().expect("two threads touch one pair of events at once");
             touch(&mut data)
         }
     }

@@ -76,12 +76,8 @@ impl EventOps for Pairs {
 
     fn poll(&self, slot: usize) -> SpanPoll {
         self.pairs[slot].touch(|pair| match *pair {
-            Pair::Ended {
-                stream: FAILS_POLL, ..
-            } => SpanPoll::Failed,
-            Pair::Ended {
-                stream: NEVER_DONE, ..
-            } => SpanPoll::Pending,
+            Pair::Ended { stream: FAILS_POLL, .. } => SpanPoll::Failed,
+            Pair::Ended { stream: NEVER_DONE, .. } => SpanPoll::Pending,
             Pair::Ended { stamp, .. } => SpanPoll::Ready(stamp),
             _ => panic!("a poll of {pair:?}: no end was recorded"),
         })

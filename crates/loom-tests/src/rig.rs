@@ -76,13 +76,7 @@ impl Rig {
         assert!(ledger.closes(), "the ledger is open: {ledger:?}");
         assert_eq!(ledger.in_flight, 0, "a span was left behind: {ledger:?}");
         assert_eq!(ledger.landed, self.tally.landed().len() as u64);
-        let Ledger {
-            dropped,
-            failed,
-            cancelled,
-            reclaimed,
-            ..
-        } = ledger;
+        let Ledger { dropped, failed, cancelled, reclaimed, .. } = ledger;
         let lost = [dropped, failed, cancelled, reclaimed];
         assert_eq!(lost, self.tally.lost());
         ledger

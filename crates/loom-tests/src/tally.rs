@@ -24,11 +24,7 @@ impl Tally {
     /// are told apart.
     #[must_use]
     pub fn tag(name: u64) -> SpanTag {
-        SpanTag {
-            armed: name % 2 == 1,
-            lane: Some(name as usize % 3),
-            step: StepId::Number(name),
-        }
+        SpanTag { armed: name % 2 == 1, lane: Some(name as usize % 3), step: StepId::Number(name) }
     }
 
     /// What landed, in that order.
@@ -54,12 +50,7 @@ impl Tally {
     /// cancelled, were reclaimed.
     #[must_use]
     pub fn lost(&self) -> [u64; 4] {
-        let counts = [
-            &self.dropped,
-            &self.failed,
-            &self.cancelled,
-            &self.reclaimed,
-        ];
+        let counts = [&self.dropped, &self.failed, &self.cancelled, &self.reclaimed];
         counts.map(|count| count.load(Ordering::Relaxed))
     }
 
@@ -98,11 +89,7 @@ impl Tally {
         let SpanKey::Kernel(name) = span.key else {
             panic!("no model begins {:?}", span.key);
         };
-        assert_eq!(
-            span.tag(),
-            Self::tag(name),
-            "key and tag of different spans"
-        );
+        assert_eq!(span.tag(), Self::tag(name), "key and tag of different spans");
         self.is_over(name);
         let mut landed = self.landed.lock().unwrap_or_else(PoisonError::into_inner);
         landed.push(span);

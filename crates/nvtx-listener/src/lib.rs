@@ -102,10 +102,7 @@ fn line(what: &str, domain: &str, name: &str, rest: &str) {
 
 fn name_of(domain: *mut c_void) -> String {
     let index = (domain as usize).wrapping_sub(1);
-    let known = DOMAINS
-        .lock()
-        .ok()
-        .and_then(|domains| domains.get(index).cloned());
+    let known = DOMAINS.lock().ok().and_then(|domains| domains.get(index).cloned());
     known.unwrap_or_else(|| "?".to_owned())
 }
 
@@ -116,9 +113,7 @@ unsafe fn text(text: *const c_char) -> String {
         return "-".to_owned();
     }
     // SAFETY: not NULL, and a C string by this function's contract.
-    unsafe { CStr::from_ptr(text) }
-        .to_string_lossy()
-        .into_owned()
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
 /// # Safety
@@ -136,27 +131,12 @@ unsafe fn pushed(domain: &str, attributes: *const Attributes) {
         "-".to_owned()
     };
     let given = |given: bool, value: u64| {
-        if given {
-            value.to_string()
-        } else {
-            "-".to_owned()
-        }
+        if given { value.to_string() } else { "-".to_owned() }
     };
-    let payload = given(
-        attributes.payload_type == abi::PAYLOAD_U64,
-        attributes.payload,
-    );
+    let payload = given(attributes.payload_type == abi::PAYLOAD_U64, attributes.payload);
     let category = given(attributes.category != 0, attributes.category.into());
-    let colour = given(
-        attributes.colour_type == abi::COLOUR_ARGB,
-        attributes.colour.into(),
-    );
-    line(
-        "push",
-        domain,
-        &name,
-        &format!("{payload}\t{category}\t{colour}"),
-    );
+    let colour = given(attributes.colour_type == abi::COLOUR_ARGB, attributes.colour.into());
+    line("push", domain, &name, &format!("{payload}\t{category}\t{colour}"));
 }
 
 unsafe extern "C" fn push_ascii(name: *const c_char) -> c_int {
@@ -190,12 +170,7 @@ unsafe extern "C" fn domain_pop(domain: *mut c_void) -> c_int {
 unsafe extern "C" fn domain_name_category(domain: *mut c_void, category: u32, name: *const c_char) {
     // SAFETY: NVTX passes the caller's C string.
     let name = unsafe { text(name) };
-    line(
-        "category",
-        &name_of(domain),
-        &name,
-        &format!("-\t{category}\t-"),
-    );
+    line("category", &name_of(domain), &name, &format!("-\t{category}\t-"));
 }
 
 unsafe extern "C" fn domain_create(name: *const c_char) -> *mut c_void {

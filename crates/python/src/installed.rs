@@ -35,10 +35,7 @@ static INSTALLED: RwLock<Option<Arc<Installed>>> = RwLock::new(None);
 
 /// What the process has, if anything was installed.
 pub(crate) fn installed() -> Option<Arc<Installed>> {
-    INSTALLED
-        .read()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone()
+    INSTALLED.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 fn replace(new: Option<Arc<Installed>>) -> Option<Arc<Installed>> {
@@ -100,11 +97,7 @@ pub(crate) fn install(
     let given = context.map(handle).transpose()?;
     let telemetry = Box::new(Telemetry::new());
     let level = level.parse().map_err(value_error)?;
-    let config = TelemetryConfig {
-        every,
-        level,
-        ..TelemetryConfig::DEFAULT
-    };
+    let config = TelemetryConfig { every, level, ..TelemetryConfig::DEFAULT };
     telemetry.configure(config).map_err(value_error)?;
     let names: Vec<&str> = lanes.iter().map(String::as_str).collect();
     if !names.is_empty() {
@@ -114,10 +107,7 @@ pub(crate) fn install(
         None => Harvest::Explicit,
         Some(interval) => Harvest::OwnThread(interval.map_err(value_error)?),
     };
-    let config = RecorderConfig {
-        harvest,
-        ..RecorderConfig::default()
-    };
+    let config = RecorderConfig { harvest, ..RecorderConfig::default() };
     let known = installed().filter(|known| !known.recorder.is_disabled());
     let made = py.detach(|| {
         let driver = Driver::system()?;
@@ -147,11 +137,7 @@ pub(crate) fn install(
     let before = replace(Some(Arc::new(Installed {
         recorder: Arc::new(recorder),
         labels,
-        lanes: LANES
-            .iter()
-            .map(|name| (*name).to_owned())
-            .chain(lanes)
-            .collect(),
+        lanes: LANES.iter().map(|name| (*name).to_owned()).chain(lanes).collect(),
         context,
     })));
     py.detach(|| over(before));
@@ -165,9 +151,7 @@ fn value_error(error: impl std::fmt::Display) -> PyErr {
 /// Closes a recorder that nobody uses any more; what is still open in it keeps it,
 /// and then its events are leaked.
 fn over(installed: Option<Arc<Installed>>) {
-    let recorder = installed
-        .and_then(Arc::into_inner)
-        .map(|last| last.recorder);
+    let recorder = installed.and_then(Arc::into_inner).map(|last| last.recorder);
     if let Some(recorder) = recorder.and_then(Arc::into_inner) {
         recorder.close();
     }

@@ -61,13 +61,7 @@ impl Lane {
         stream: Bound<'_, PyAny>,
         step: Option<Arc<OpenStep>>,
     ) -> Self {
-        Self {
-            name: name.unbind(),
-            stream: stream.unbind(),
-            step,
-            open: None,
-            outer: Weak::new(),
-        }
+        Self { name: name.unbind(), stream: stream.unbind(), step, open: None, outer: Weak::new() }
     }
 }
 
@@ -93,13 +87,7 @@ impl Lane {
         let is_timed = step.installed.recorder.telemetry().level() == Level::Kernel;
         let begin = || step.owned.lane(lane, OwnedStream::from(stream));
         let owned = if is_timed { py.detach(begin) } else { begin() };
-        let open = Arc::new(OpenLane {
-            _owned: owned,
-            step,
-            lane,
-            stream,
-            is_timed,
-        });
+        let open = Arc::new(OpenLane { _owned: owned, step, lane, stream, is_timed });
         let outer = CURRENT.try_with(|current| current.replace(Arc::downgrade(&open)));
         slf.outer = outer.unwrap_or_default();
         slf.open = Some(open);

@@ -49,9 +49,7 @@ pub(crate) fn merge<'py>(
         return Err(PyValueError::new_err("merge takes at least one snapshot"));
     };
     for snapshot in snapshots {
-        merged
-            .merge(&snapshot)
-            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        merged.merge(&snapshot).map_err(|error| PyValueError::new_err(error.to_string()))?;
     }
     to_dict(py, &merged)
 }
@@ -61,10 +59,7 @@ pub(crate) fn merge<'py>(
 #[pyfunction]
 #[pyo3(signature = (*snapshots))]
 pub(crate) fn prometheus_text(py: Python<'_>, snapshots: &Bound<'_, PyTuple>) -> PyResult<String> {
-    let snapshots = if snapshots.is_empty() {
-        vec![py.detach(take)]
-    } else {
-        from_dicts(snapshots)?
-    };
+    let snapshots =
+        if snapshots.is_empty() { vec![py.detach(take)] } else { from_dicts(snapshots)? };
     Ok(py.detach(|| text(&MetraleCollector::from_fn(move || snapshots.clone()))))
 }

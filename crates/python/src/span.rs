@@ -80,12 +80,7 @@ pub(crate) fn region(name: Bound<'_, PyString>, stream: Option<Bound<'_, PyAny>>
 
 impl Span {
     fn new(work: Work, stream: Option<Bound<'_, PyAny>>, lane: Option<Arc<OpenLane>>) -> Self {
-        Self {
-            work,
-            stream: stream.map(Bound::unbind),
-            lane,
-            open: None,
-        }
+        Self { work, stream: stream.map(Bound::unbind), lane, open: None }
     }
 
     pub(crate) fn launch(
@@ -97,11 +92,7 @@ impl Span {
         // An integer is a function's handle.
         let is_kernel =
             !function.is_instance_of::<PyInt>() && function.get_type().name()? == "CUkernel";
-        let work = if is_kernel {
-            Work::Kernel(handle)
-        } else {
-            Work::Function(handle)
-        };
+        let work = if is_kernel { Work::Kernel(handle) } else { Work::Function(handle) };
         Ok(Self::new(work, stream, lane))
     }
 
@@ -132,9 +123,7 @@ impl Span {
             return Err(PyRuntimeError::new_err("this span is open already"));
         }
         let given = slf.stream.as_ref();
-        let given = given
-            .map(|stream| stream_handle(stream.bind(py)))
-            .transpose()?;
+        let given = given.map(|stream| stream_handle(stream.bind(py))).transpose()?;
         let Some(lane) = slf.lane.clone().or_else(OpenLane::current) else {
             return Ok(slf);
         };
@@ -147,11 +136,7 @@ impl Span {
         let launch = |kernel: KernelRef<'_>| {
             let begin = || recorder.begin_launch(step, lane.lane, kernel, stream);
             // One that is not timed calls no driver.
-            if step.is_armed() {
-                py.detach(begin)
-            } else {
-                begin()
-            }
+            if step.is_armed() { py.detach(begin) } else { begin() }
         };
         let token = match &slf.work {
             // SAFETY: promised by the caller, as the page of `launch` asks for.
@@ -165,11 +150,7 @@ impl Span {
                 py.detach(|| recorder.begin_region(step, lane.lane, region, stream))
             }
         };
-        slf.open = token.map(|token| Open {
-            lane,
-            token,
-            stream,
-        });
+        slf.open = token.map(|token| Open { lane, token, stream });
         Ok(slf)
     }
 
@@ -180,12 +161,7 @@ impl Span {
         _error: &Bound<'_, PyAny>,
         _trace: &Bound<'_, PyAny>,
     ) {
-        let Some(Open {
-            lane,
-            token,
-            stream,
-        }) = self.open.take()
-        else {
+        let Some(Open { lane, token, stream }) = self.open.take() else {
             return;
         };
         let failed = !kind.is_none();

@@ -32,10 +32,7 @@ impl OpenStep {
     /// The step that this thread is in, else one of its own.
     pub(crate) fn current_or_new() -> Option<Arc<Self>> {
         let current = CURRENT.try_with(|current| current.borrow().upgrade());
-        current
-            .ok()
-            .flatten()
-            .or_else(|| installed().map(Self::begin))
+        current.ok().flatten().or_else(|| installed().map(Self::begin))
     }
 
     fn state(&self, shape: StepShape) {
@@ -60,11 +57,7 @@ pub(crate) struct Step {
 #[pyfunction]
 #[pyo3(signature = (*, prompt_tokens=0, decode_tokens=0, requests=0))]
 pub(crate) fn step(prompt_tokens: i64, decode_tokens: i64, requests: i64) -> Step {
-    Step {
-        shape: shape_of(prompt_tokens, decode_tokens, requests),
-        open: None,
-        outer: Weak::new(),
-    }
+    Step { shape: shape_of(prompt_tokens, decode_tokens, requests), open: None, outer: Weak::new() }
 }
 
 /// Figures that make no sense are the nearest that do.
@@ -144,10 +137,6 @@ impl Step {
     }
 
     fn _again(&self) -> Self {
-        Self {
-            shape: self.shape,
-            open: None,
-            outer: Weak::new(),
-        }
+        Self { shape: self.shape, open: None, outer: Weak::new() }
     }
 }

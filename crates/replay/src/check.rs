@@ -53,10 +53,7 @@ struct Expected {
 
 impl Expected {
     fn add(&mut self, ns: u64) {
-        *self += Self {
-            ns,
-            read_ns: as_read(ns),
-        };
+        *self += Self { ns, read_ns: as_read(ns) };
     }
 }
 
@@ -108,23 +105,13 @@ pub(crate) fn kernels(plan: &Plan, rows: &[KernelRow]) -> Differences {
     let mut launches: BTreeMap<(u32, Launched), Expected> = BTreeMap::new();
     for op in &plan.ops {
         let (launched, stream, ns) = match op.what {
-            What::Kernel {
-                kernel,
-                stream,
-                duration_ns,
-            } => (Launched::Kernel(kernel), stream, duration_ns),
-            What::Copy {
-                copy,
-                stream,
-                duration_ns,
-            } => (Launched::Copy(copy), stream, duration_ns),
+            What::Kernel { kernel, stream, duration_ns } => {
+                (Launched::Kernel(kernel), stream, duration_ns)
+            }
+            What::Copy { copy, stream, duration_ns } => (Launched::Copy(copy), stream, duration_ns),
             What::Graph { graph } => {
                 let planned = &plan.graphs[graph as usize];
-                (
-                    Launched::Graph(graph),
-                    planned.stream(),
-                    planned.length_ns(),
-                )
+                (Launched::Graph(graph), planned.stream(), planned.length_ns())
             }
             _ => continue,
         };

@@ -18,11 +18,8 @@ use crate::play::PlayError;
 use crate::ptx;
 use crate::simulator::clock_ns;
 
-const ONE_THREAD: LaunchConfig = LaunchConfig {
-    grid_dim: (1, 1, 1),
-    block_dim: (1, 1, 1),
-    shared_mem_bytes: 0,
-};
+const ONE_THREAD: LaunchConfig =
+    LaunchConfig { grid_dim: (1, 1, 1), block_dim: (1, 1, 1), shared_mem_bytes: 0 };
 
 /// A device and all that a plan needs on it.
 pub(crate) struct Device {
@@ -104,9 +101,7 @@ impl Device {
     }
 
     pub(crate) fn stream(&self, stream: u32) -> Result<&Arc<CudaStream>, PlayError> {
-        self.streams
-            .get(&stream)
-            .ok_or(PlayError::Plan("a stream of no device"))
+        self.streams.get(&stream).ok_or(PlayError::Plan("a stream of no device"))
     }
 
     /// The function of a kernel, or with none that of copies and sets.
@@ -141,16 +136,12 @@ impl Device {
 
     /// A graph, and its row in the recorder.
     pub(crate) fn graph(&self, graph: u32) -> Result<&(GraphRef, CudaGraph), PlayError> {
-        self.graphs
-            .get(&graph)
-            .ok_or(PlayError::Plan("a graph of no device"))
+        self.graphs.get(&graph).ok_or(PlayError::Plan("a graph of no device"))
     }
 
     /// Waits for all work: the application may, the recorder never does.
     pub(crate) fn synchronize(&self) -> Result<(), DriverError> {
-        self.streams
-            .values()
-            .try_for_each(|stream| stream.synchronize())
+        self.streams.values().try_for_each(|stream| stream.synchronize())
     }
 
     /// Captures a graph: its first chain on the stream that launches it, the

@@ -65,10 +65,7 @@ pub fn choose(options: &Options) -> Result<Running, NoDriver> {
     match (asked, gpu()) {
         (Driver::Sim, _) | (Driver::Auto, Err(_)) => Err(start_anew()),
         (Driver::Cuda, Err(why)) => Err(NoDriver::NoGpu(why)),
-        (Driver::Auto | Driver::Cuda, Ok(path)) => Ok(Running {
-            path,
-            simulator: None,
-        }),
+        (Driver::Auto | Driver::Cuda, Ok(path)) => Ok(Running { path, simulator: None }),
     }
 }
 
@@ -93,10 +90,7 @@ fn on_simulator() -> Result<Running, NoDriver> {
         return Err(no_simulator(format!("{} is a real driver", path.display())));
     }
     let controls = Simulator::of(&path).map_err(|error| no_simulator(error.to_string()))?;
-    Ok(Running {
-        path,
-        simulator: Some(controls),
-    })
+    Ok(Running { path, simulator: Some(controls) })
 }
 
 /// Replaces this process; returns only where that fails.
@@ -116,10 +110,7 @@ fn start_anew() -> NoDriver {
     command
         .args(std::env::args_os().skip(1))
         .env(STARTED_ANEW, "1")
-        .env(
-            "LD_LIBRARY_PATH",
-            library_path(&folder, std::env::var_os("LD_LIBRARY_PATH")),
-        );
+        .env("LD_LIBRARY_PATH", library_path(&folder, std::env::var_os("LD_LIBRARY_PATH")));
     no_simulator(format!("cannot start anew ({})", replace(&mut command)))
 }
 
@@ -151,9 +142,6 @@ mod tests {
     fn the_simulator_comes_first_and_no_entry_is_empty() {
         assert_eq!(library_path("/sim".as_ref(), None), "/sim");
         assert_eq!(library_path("/sim".as_ref(), Some("".into())), "/sim");
-        assert_eq!(
-            library_path("/sim".as_ref(), Some("/a:/b".into())),
-            "/sim:/a:/b"
-        );
+        assert_eq!(library_path("/sim".as_ref(), Some("/a:/b".into())), "/sim:/a:/b");
     }
 }

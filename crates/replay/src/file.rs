@@ -24,10 +24,7 @@ pub fn write_whole(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&mut File>) -> io::Result<()>,
 ) -> Result<(), WriteError> {
-    write_and_rename(path, write).map_err(|source| WriteError {
-        path: path.to_owned(),
-        source,
-    })
+    write_and_rename(path, write).map_err(|source| WriteError { path: path.to_owned(), source })
 }
 
 fn write_and_rename(

@@ -53,21 +53,13 @@ pub fn run(plan: &Plan) -> Outcome {
                 outcome.spans[span as usize] = end - begun[span as usize];
                 continue;
             }
-            What::Kernel {
-                kernel,
-                stream,
-                duration_ns,
-            } => {
+            What::Kernel { kernel, stream, duration_ns } => {
                 let sum = &mut outcome.kernels[kernel as usize];
                 sum.launches += 1;
                 sum.total_ns += duration_ns;
                 (stream, duration_ns)
             }
-            What::Copy {
-                stream,
-                duration_ns,
-                ..
-            } => (stream, duration_ns),
+            What::Copy { stream, duration_ns, .. } => (stream, duration_ns),
             What::Graph { graph } => {
                 let graph = &plan.graphs[graph as usize];
                 (graph.stream(), graph.length_ns())

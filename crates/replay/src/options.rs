@@ -75,10 +75,9 @@ impl FromStr for Every {
         match text.parse() {
             Ok(0) => Err("0 was given: one step in N is timed, so N is 1 or more".to_owned()),
             Ok(n) => Ok(Every(n)),
-            Err(_) => Err(format!(
-                "{text:?} was given: a whole number from 1 to {} is needed",
-                u32::MAX
-            )),
+            Err(_) => {
+                Err(format!("{text:?} was given: a whole number from 1 to {} is needed", u32::MAX))
+            }
         }
     }
 }
@@ -133,10 +132,9 @@ impl FromStr for Seconds {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.parse() {
             Ok(seconds @ 1..) => Ok(Seconds(seconds)),
-            _ => Err(format!(
-                "{text:?} was given: a whole number from 1 to {} is needed",
-                u32::MAX
-            )),
+            _ => {
+                Err(format!("{text:?} was given: a whole number from 1 to {} is needed", u32::MAX))
+            }
         }
     }
 }
@@ -236,13 +234,9 @@ pub enum NoOptions {
 ///
 /// [`NoOptions`] where help was asked for or an argument is wrong.
 pub fn parse(arguments: Vec<OsString>) -> Result<Options, NoOptions> {
-    let arguments = arguments.into_iter().map(|argument| {
-        if argument == FOR {
-            PARSED_FOR.into()
-        } else {
-            argument
-        }
-    });
+    let arguments = arguments
+        .into_iter()
+        .map(|argument| if argument == FOR { PARSED_FOR.into() } else { argument });
     let flags = flags::MetraleReplay::from_vec(arguments.collect()).map_err(|error| {
         let text = error.to_string().replace(PARSED_FOR, FOR);
         if error.is_help() {
@@ -252,12 +246,11 @@ pub fn parse(arguments: Vec<OsString>) -> Result<Options, NoOptions> {
         }
     })?;
     let wrong = |text: &str| Err(NoOptions::Wrong(text.to_owned()));
-    if flags.step_pattern.iter().any(|text| {
-        pattern_and_lane(text, &flags.lane)
-            .0
-            .trim_matches('*')
-            .is_empty()
-    }) {
+    if flags
+        .step_pattern
+        .iter()
+        .any(|text| pattern_and_lane(text, &flags.lane).0.trim_matches('*').is_empty())
+    {
         return wrong("--step-pattern is empty: give part of an annotation's name");
     }
     if !flags.lane.is_empty() {
@@ -294,9 +287,7 @@ pub fn parse(arguments: Vec<OsString>) -> Result<Options, NoOptions> {
 /// Arguments are quoted in errors, and may hold anything.
 fn one_line(text: &str) -> String {
     let cut: String = text.chars().take(200).collect();
-    cut.chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
+    cut.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -331,10 +322,7 @@ mod tests {
         };
         assert_eq!(options, Ok(expected));
         let none = words("").expect("no flag is needed");
-        assert_eq!(
-            (none.every, none.driver, none.stamps),
-            (64, Driver::Auto, None)
-        );
+        assert_eq!((none.every, none.driver, none.stamps), (64, Driver::Auto, None));
         assert_eq!(none.stuck_after, Duration::from_secs(30));
     }
 
@@ -380,13 +368,8 @@ mod tests {
                 other => panic!("{text}: {other:?}"),
             }
         }
-        let Err(NoOptions::Wrong(line)) = words("--every 0") else {
-            panic!("0 was taken")
-        };
-        assert!(
-            line.contains("--every") && line.contains("1 or more"),
-            "{line}"
-        );
+        let Err(NoOptions::Wrong(line)) = words("--every 0") else { panic!("0 was taken") };
+        assert!(line.contains("--every") && line.contains("1 or more"), "{line}");
     }
 
     #[test]

@@ -18,10 +18,7 @@ pub(crate) struct Pace {
 impl Pace {
     /// A run that begins now.
     pub(crate) fn new(until: Option<Instant>) -> Self {
-        Self {
-            began: Instant::now(),
-            until,
-        }
+        Self { began: Instant::now(), until }
     }
 
     /// Sleeps for a moment where the run is not `at_ns` old yet, and returns

@@ -87,11 +87,7 @@ impl<'p> Playing<'p> {
             simulator.cost_as_a_real_driver();
         }
         let player = Player::new(plan, devices as u32, &settings, simulator)?;
-        Ok(Self {
-            player,
-            running,
-            settings,
-        })
+        Ok(Self { player, running, settings })
     }
 
     /// What spans land in, by device.
@@ -147,16 +143,12 @@ impl<'p> Player<'p> {
         settings: &Settings,
         simulator: Option<&Simulator>,
     ) -> Result<Self, PlayError> {
-        let config = TelemetryConfig {
-            every: u64::from(settings.every),
-            ..TelemetryConfig::DEFAULT
-        };
+        let config =
+            TelemetryConfig { every: u64::from(settings.every), ..TelemetryConfig::DEFAULT };
         let lanes: Vec<&str> = plan.lanes.iter().map(String::as_str).collect();
         result::init()?;
         // On a machine with fewer devices than the plan some share one.
-        let there = u32::try_from(result::device::get_count()?)
-            .unwrap_or(1)
-            .max(1);
+        let there = u32::try_from(result::device::get_count()?).unwrap_or(1).max(1);
         let mut installed = Vec::new();
         let mut telemetry: Vec<&'static Telemetry> = Vec::new();
         for number in 0..devices {
@@ -171,12 +163,7 @@ impl<'p> Player<'p> {
             .zip(installed)
             .map(|(number, installed)| Device::new(plan, number, installed))
             .collect::<Result<_, _>>()?;
-        Ok(Self {
-            plan,
-            devices: made,
-            telemetry,
-            calls_before,
-        })
+        Ok(Self { plan, devices: made, telemetry, calls_before })
     }
 
     /// The device of a stream of the plan.
@@ -206,15 +193,8 @@ impl<'p> Player<'p> {
 
     /// What became of every span so far.
     pub(crate) fn ledger(&self) -> Ledger {
-        let both = |device: &Device| {
-            device
-                .recorder
-                .lane_ledger()
-                .plus(device.recorder.kernel_ledger())
-        };
-        self.devices
-            .iter()
-            .map(both)
-            .fold(Ledger::default(), Ledger::plus)
+        let both =
+            |device: &Device| device.recorder.lane_ledger().plus(device.recorder.kernel_ledger());
+        self.devices.iter().map(both).fold(Ledger::default(), Ledger::plus)
     }
 }

@@ -63,11 +63,7 @@ mod tests {
         assert_eq!(text.matches(".entry ").count(), 4);
         for name in [entry(0), entry(1), entry(2), COPY.to_owned()] {
             assert_eq!(text.matches(&format!(".visible .entry {name}(")).count(), 1);
-            assert_eq!(
-                text.matches(&format!(".param .u64 {name}_duration_ns"))
-                    .count(),
-                1
-            );
+            assert_eq!(text.matches(&format!(".param .u64 {name}_duration_ns")).count(), 1);
             assert_eq!(text.matches(&format!("[{name}_duration_ns]")).count(), 1);
         }
         assert_eq!(text.matches('{').count(), text.matches('}').count());

@@ -165,19 +165,13 @@ impl<'p> Server<'p> {
     fn begin_step(&mut self) -> Result<(), PlayError> {
         self.player.harvest();
         // One scheduler drives all devices: the first decides for all.
-        let first = self
-            .player
-            .devices
-            .first()
-            .ok_or(PlayError::Plan("no device"))?;
+        let first = self.player.devices.first().ok_or(PlayError::Plan("no device"))?;
         let step = if self.steps.is_empty() {
             OpenStep::Guard(Rc::new(first.recorder.step()))
         } else {
             OpenStep::Number(first.recorder.telemetry().step_begin())
         };
-        let planned = self
-            .of
-            .and_then(|of| self.player.plan.steps.get(of as usize));
+        let planned = self.of.and_then(|of| self.player.plan.steps.get(of as usize));
         if let Some(shape) = planned.and_then(|planned| planned.shape) {
             first.recorder.telemetry().shape(step.step(), shape);
         }
@@ -220,11 +214,9 @@ impl<'p> Server<'p> {
         while let Some(what) = self.next() {
             match what {
                 What::LaneEnd { span: ended } if ended == span => break,
-                What::Kernel {
-                    kernel,
-                    stream: on,
-                    duration_ns,
-                } if on == planned.stream && self.of == planned.step => {
+                What::Kernel { kernel, stream: on, duration_ns }
+                    if on == planned.stream && self.of == planned.step =>
+                {
                     let function = device.function(Some(kernel))?;
                     let launch = guard.launch_guard(function);
                     if let Err(error) = device.launch(stream, function, duration_ns) {
@@ -251,9 +243,7 @@ impl<'p> Server<'p> {
 
     fn span(&self, span: u32) -> Result<LaneSpan, PlayError> {
         let planned = self.player.plan.spans.get(span as usize);
-        planned
-            .copied()
-            .ok_or(PlayError::Plan("a span that it does not hold"))
+        planned.copied().ok_or(PlayError::Plan("a span that it does not hold"))
     }
 
     /// An operation, and what it encloses where it is a lane's guard.
@@ -270,11 +260,7 @@ impl<'p> Server<'p> {
                     device.recorder.end_lane(token, device.stream(on)?);
                 }
             }
-            What::Kernel {
-                kernel,
-                stream,
-                duration_ns,
-            } => {
+            What::Kernel { kernel, stream, duration_ns } => {
                 let device = self.player.device(stream)?;
                 let (on, function) = (device.stream(stream)?, device.function(Some(kernel))?);
                 let launch = || device.launch(on, function, duration_ns);
@@ -282,11 +268,7 @@ impl<'p> Server<'p> {
                     self.asked.planned_ns += duration_ns;
                 }
             }
-            What::Copy {
-                copy,
-                stream,
-                duration_ns,
-            } => {
+            What::Copy { copy, stream, duration_ns } => {
                 let device = self.player.device(stream)?;
                 let (on, function) = (device.stream(stream)?, device.function(None)?);
                 let row = device.copy(copy)?;

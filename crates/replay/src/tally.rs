@@ -30,9 +30,8 @@ fn device_row((device, snapshot): (u32, &Snapshot)) -> DeviceRow {
 impl Player<'_> {
     /// The report of a plan that was played once.
     pub(crate) fn report(&self, running: &Running, settings: Settings, asked: Asked) -> Report {
-        let devices: Vec<Snapshot> = (self.telemetry.iter())
-            .map(|telemetry| telemetry.snapshot())
-            .collect();
+        let devices: Vec<Snapshot> =
+            (self.telemetry.iter()).map(|telemetry| telemetry.snapshot()).collect();
         let snapshot = merged(devices.iter().cloned());
         let (launches, in_graphs) = self.plan.graph_totals();
         let (driver, stamps) = match (&running.simulator, settings.stamps) {
@@ -60,10 +59,7 @@ impl Player<'_> {
             lanes,
             devices: (0..).zip(&devices).map(device_row).collect(),
             kernels,
-            graphs: GraphRow {
-                launches,
-                kernels: in_graphs,
-            },
+            graphs: GraphRow { launches, kernels: in_graphs },
             ledger: self.ledger_row(snapshot.table_full),
             driver_calls: (running.simulator.iter())
                 .flat_map(|simulator| self.calls_since(simulator))
@@ -71,10 +67,7 @@ impl Player<'_> {
             check,
             slowest_steps: snapshot.slowest_steps.clone(),
             notes: self.plan.notes.clone(),
-            shown: Shown {
-                snapshot,
-                planned_ns: asked.planned_ns,
-            },
+            shown: Shown { snapshot, planned_ns: asked.planned_ns },
         }
     }
 
@@ -119,17 +112,13 @@ impl Player<'_> {
             let asked = asked.remove(&row.key()).unwrap_or(0);
             row.missed = asked.saturating_sub(row.samples);
         }
-        rows.extend(
-            asked
-                .into_iter()
-                .map(|((device, kind, name), missed)| KernelRow {
-                    name,
-                    missed,
-                    kind,
-                    device,
-                    ..KernelRow::default()
-                }),
-        );
+        rows.extend(asked.into_iter().map(|((device, kind, name), missed)| KernelRow {
+            name,
+            missed,
+            kind,
+            device,
+            ..KernelRow::default()
+        }));
         for row in &mut rows {
             row.overruns = overruns.get(&row.key()).copied().unwrap_or(0);
         }
@@ -156,11 +145,7 @@ impl Player<'_> {
     }
 
     fn lane_row(&self, lane: usize, device: u32, measured: &LaneSnapshot) -> LaneRow {
-        let mut row = LaneRow {
-            lane: measured.lane.clone(),
-            device,
-            ..LaneRow::default()
-        };
+        let mut row = LaneRow { lane: measured.lane.clone(), device, ..LaneRow::default() };
         let is_here = |of: Lane, stream| of.index() == lane && self.plan.device(stream) == device;
         for span in &self.plan.spans {
             if is_here(span.lane, span.stream) {

@@ -56,10 +56,7 @@ const LAYER: [(&str, u64); 15] = [
         "void serve::attn::paged_decode_kernel<serve::attn::Traits<bf16, 128, 16, false>, serve::attn::SplitKV<false> >(serve::attn::Params)",
         9_300,
     ),
-    (
-        "void serve::attn::combine_partials_kernel<bf16, 128>(serve::attn::Params)",
-        4_700,
-    ),
+    ("void serve::attn::combine_partials_kernel<bf16, 128>(serve::attn::Params)", 4_700),
     ("serve_gemm_bf16_bf16_f32_tn_128x64x64_stages4_out", 22_600),
     (
         "void serve::comm::one_shot_all_reduce_kernel<bf16, 8>(serve::comm::Ranks, bf16*, int)",
@@ -69,18 +66,9 @@ const LAYER: [(&str, u64); 15] = [
         "void serve::norm::fused_add_rms_norm_kernel<bf16, 8>(bf16*, bf16*, bf16 const*, float, int)",
         3_600,
     ),
-    (
-        "serve_gemm_bf16_bf16_f32_tn_128x128x64_stages3_gate_up",
-        97_800,
-    ),
-    (
-        "void serve::act::silu_and_mul_kernel<bf16>(bf16*, bf16 const*, int)",
-        4_200,
-    ),
-    (
-        "serve_gemm_bf16_bf16_f32_tn_128x128x64_stages3_down",
-        52_300,
-    ),
+    ("serve_gemm_bf16_bf16_f32_tn_128x128x64_stages3_gate_up", 97_800),
+    ("void serve::act::silu_and_mul_kernel<bf16>(bf16*, bf16 const*, int)", 4_200),
+    ("serve_gemm_bf16_bf16_f32_tn_128x128x64_stages3_down", 52_300),
     (
         "void serve::quant::dynamic_scale_kernel<bf16, fp8_e4m3>(bf16 const*, fp8_e4m3*, float*, int)",
         2_400,
@@ -91,46 +79,22 @@ const LAYER: [(&str, u64); 15] = [
     ),
 ];
 const BEFORE: [(&str, u64); 3] = [
-    (
-        "void serve::sched::gather_slots_kernel<int, 32>(int const*, int*, int)",
-        2_200,
-    ),
-    (
-        "void serve::embed::lookup_kernel<bf16, long>(bf16 const*, long const*, bf16*, int)",
-        4_900,
-    ),
-    (
-        "void serve::attn::plan_kernel(int const*, int const*, serve::attn::Plan*, int)",
-        3_300,
-    ),
+    ("void serve::sched::gather_slots_kernel<int, 32>(int const*, int*, int)", 2_200),
+    ("void serve::embed::lookup_kernel<bf16, long>(bf16 const*, long const*, bf16*, int)", 4_900),
+    ("void serve::attn::plan_kernel(int const*, int const*, serve::attn::Plan*, int)", 3_300),
 ];
 const AFTER: [(&str, u64); 4] = [
-    (
-        "serve_gemm_bf16_bf16_f32_tn_256x128x64_stages4_lm_head",
-        312_000,
-    ),
-    (
-        "void serve::sample::softmax_kernel<float, 1024>(float const*, float*, int)",
-        41_500,
-    ),
+    ("serve_gemm_bf16_bf16_f32_tn_256x128x64_stages4_lm_head", 312_000),
+    ("void serve::sample::softmax_kernel<float, 1024>(float const*, float*, int)", 41_500),
     (
         "void serve::sample::top_p_kernel<float, 1024>(float const*, float const*, int*, unsigned long)",
         66_700,
     ),
-    (
-        "void serve::sched::append_token_kernel<int>(int const*, int*, int)",
-        2_100,
-    ),
+    ("void serve::sched::append_token_kernel<int>(int const*, int*, int)", 2_100),
 ];
 const ADMIT: [(&str, u64); 2] = [
-    (
-        "void serve::sched::claim_slot_kernel<int>(int*, int const*, int)",
-        2_500,
-    ),
-    (
-        "void serve::cache::clear_blocks_kernel<bf16, 16>(bf16*, long const*, int)",
-        18_400,
-    ),
+    ("void serve::sched::claim_slot_kernel<int>(int*, int const*, int)", 2_500),
+    ("void serve::cache::clear_blocks_kernel<bf16, 16>(bf16*, long const*, int)", 18_400),
 ];
 
 /// The built-in workload.
@@ -140,10 +104,7 @@ pub fn builtin() -> Workload {
 
 /// A workload of `steps` steps.
 pub fn generate(steps: usize, seed: u64) -> Workload {
-    let mut server = Server {
-        random: seed,
-        ..Server::default()
-    };
+    let mut server = Server { random: seed, ..Server::default() };
     let process = server.out.trace.ids.intern(b"server");
     let device = server.out.trace.ids.intern(b"0");
     for stream in [&b"7"[..], b"13"] {
@@ -242,9 +203,7 @@ impl Server {
         let cost = 4_000 + self.next(2_000);
         // The gap a GPU leaves between two kernels of a stream.
         let gap = 700 + self.next(500) as i64;
-        let earliest = self
-            .call(CallKind::Launch, cost)
-            .max(self.free_ns[COMPUTE] + gap);
+        let earliest = self.call(CallKind::Launch, cost).max(self.free_ns[COMPUTE] + gap);
         let kind = WorkKind::Kernel(self.out.trace.names.intern(name.as_bytes()));
         self.work(COMPUTE, kind, earliest, duration_ns);
         let sum = self.out.eager.entry(name.to_owned()).or_default();

@@ -20,10 +20,7 @@ fn refused(arguments: &[&str]) -> String {
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
     assert_eq!(output.stdout, b"", "{arguments:?}");
     assert_eq!(error.lines().count(), 1, "{arguments:?}: {error:?}");
-    assert!(
-        error.starts_with("metrale-replay: "),
-        "{arguments:?}: {error}"
-    );
+    assert!(error.starts_with("metrale-replay: "), "{arguments:?}: {error}");
     assert_eq!(std::fs::read(&json).expect("read"), b"as it was");
     assert_eq!(std::fs::read_dir(folder.path()).expect("listed").count(), 1);
     error
@@ -75,10 +72,8 @@ fn more_devices_than_there_can_be() {
 
 #[test]
 fn help_is_no_error() {
-    let output = Command::new(env!("CARGO_BIN_EXE_metrale-replay"))
-        .arg("--help")
-        .output()
-        .expect("run");
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_metrale-replay")).arg("--help").output().expect("run");
     assert!(output.status.success());
     assert!(String::from_utf8_lossy(&output.stdout).contains("--step-pattern"));
 }

@@ -75,11 +75,7 @@ fn rounding_ns(timeline: &Path, spans: u64) -> u64 {
     });
     let milliseconds = (ends_us.fold(0.0, f64::max) / 1e3) as f32;
     let step_ns = f64::from(milliseconds.next_up() - milliseconds) * 1e6;
-    if step_ns < 1.0 {
-        0
-    } else {
-        spans * (2.0 * step_ns).ceil() as u64
-    }
+    if step_ns < 1.0 { 0 } else { spans * (2.0 * step_ns).ceil() as u64 }
 }
 
 fn timeline(folder: &tempfile::TempDir) -> PathBuf {
@@ -104,10 +100,7 @@ fn recorded_traces_come_back() {
             let within_ns = rounding_ns(&timeline, before[0]);
             for (was, is) in before.iter().zip(&after[&lane]) {
                 let off_ns = is.abs_diff(*was);
-                assert!(
-                    off_ns <= within_ns,
-                    "{name} {lane}: {before:?}, not {after:?}"
-                );
+                assert!(off_ns <= within_ns, "{name} {lane}: {before:?}, not {after:?}");
             }
         }
     }
@@ -142,11 +135,7 @@ fn a_lane_comes_back_with_its_ends() {
     assert_eq!(of, lanes(&before));
     let prefill = &of["\"prefill\""];
     assert_eq!(prefill[..2], [1, 80_000], "with the copy");
-    assert_eq!(
-        prefill[5..7],
-        [0, 0],
-        "the copy is busy, and the side stream"
-    );
+    assert_eq!(prefill[5..7], [0, 0], "the copy is busy, and the side stream");
     assert_eq!(prefill[8], 40_000, "and goes on");
 }
 

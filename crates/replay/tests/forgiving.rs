@@ -39,10 +39,7 @@ fn what_is_not_json_and_not_used_is_read_over_and_counted() {
     let cases: Vec<(Vec<u8>, u64)> = [
         (skipped(",\"x\":NaN"), 1),
         (skipped(",\"x\":[inf,-inf,-Infinity,nan]"), 4),
-        (
-            skipped(",\"args\":{\"x\":-nan(ind),\"y\":{\"z\":1.#INF}}"),
-            2,
-        ),
+        (skipped(",\"args\":{\"x\":-nan(ind),\"y\":{\"z\":1.#INF}}"), 2),
         (skipped(",\"x\":\"a\tb\""), 1),
         (skipped(",\"x\":\"a\nb\u{1}\""), 1),
         (skipped(",\"x\":\"\\x41\\'\""), 1),
@@ -69,10 +66,7 @@ fn what_is_not_json_and_not_used_is_read_over_and_counted() {
     for (entry, count) in cases {
         let name = String::from_utf8_lossy(&entry).into_owned();
         let trace = around(&entry);
-        let expected = Drops {
-            read_over: count,
-            ..Drops::default()
-        };
+        let expected = Drops { read_over: count, ..Drops::default() };
         assert_eq!(trace.drops, expected, "{name}");
         assert_eq!((good_kernels(&trace), trace.work.len()), (2, 2), "{name}");
         let plan = plan::build(&trace, &Patterns::default(), Timing::Ideal);
@@ -119,10 +113,7 @@ fn what_is_not_json_where_it_is_used_is_a_counted_drop() {
             .to_owned(),
     ] {
         let trace = around(entry.as_bytes());
-        let expected = Drops {
-            not_json: 1,
-            ..Drops::default()
-        };
+        let expected = Drops { not_json: 1, ..Drops::default() };
         assert_eq!(trace.drops, expected, "{entry}");
         assert_eq!(good_kernels(&trace), 2, "{entry}");
     }
@@ -202,16 +193,9 @@ fn a_rebased_trace_keeps_its_first_step() {
         kernel("third", 7, 3, 50, 10),
     ]);
     assert_eq!(plan.steps.len(), 2);
-    let spans: Vec<(Lane, Option<u32>, u64)> = (plan.spans.iter())
-        .map(|span| (span.lane, span.step, span.span_ns))
-        .collect();
-    assert_eq!(
-        spans,
-        [
-            (Lane::Decode, Some(0), 25_000),
-            (Lane::Decode, Some(1), 10_000)
-        ]
-    );
+    let spans: Vec<(Lane, Option<u32>, u64)> =
+        (plan.spans.iter()).map(|span| (span.lane, span.step, span.span_ns)).collect();
+    assert_eq!(spans, [(Lane::Decode, Some(0), 25_000), (Lane::Decode, Some(1), 10_000)]);
     assert_eq!(plan.notes, [""; 0]);
 }
 
@@ -246,15 +230,8 @@ fn a_correlation_that_is_a_float() {
         ]);
         assert_eq!(plan.spans[0].lane, Lane::Decode, "{called} {ran}");
     }
-    let half = document(&[
-        step(DECODE, 5, 20),
-        launch(5, 10),
-        kernel("k", 7, 5, 50, 10),
-    ]);
-    let half = half.replace(
-        "\"stream\":7,\"correlation\":5",
-        "\"stream\":7,\"correlation\":5.5",
-    );
+    let half = document(&[step(DECODE, 5, 20), launch(5, 10), kernel("k", 7, 5, 50, 10)]);
+    let half = half.replace("\"stream\":7,\"correlation\":5", "\"stream\":7,\"correlation\":5.5");
     let trace = bytes::read(half).expect("a trace");
     assert_eq!(trace.work[0].correlation, None);
 }

@@ -14,11 +14,7 @@ use metrale_replay::trace::{self, Drops, Limits, TraceError};
 
 /// A trace of one good kernel and `events`.
 fn with(events: &str) -> Vec<u8> {
-    format!(
-        "{{\"traceEvents\":[\n{},\n{events}\n]}}",
-        kernel("\"good\"", "100.5", "2.25")
-    )
-    .into()
+    format!("{{\"traceEvents\":[\n{},\n{events}\n]}}", kernel("\"good\"", "100.5", "2.25")).into()
 }
 
 fn kernel(name: &str, ts: &str, dur: &str) -> String {
@@ -41,37 +37,17 @@ fn what_cannot_be_read_says_where() {
         ("nothing", vec![], "is empty"),
         ("nothing, packed", gzip(b""), "is empty"),
         ("white space", b" \n ".to_vec(), "line 2 column 1: EOF"),
-        (
-            "not JSON",
-            b"hello".to_vec(),
-            "line 1 column 1: expected a trace",
-        ),
-        (
-            "cut short",
-            small[..2_000].to_vec(),
-            "line 16 column 36: EOF",
-        ),
-        (
-            "more after it",
-            [&small[..], b"x"].concat(),
-            "trailing characters",
-        ),
+        ("not JSON", b"hello".to_vec(), "line 1 column 1: expected a trace"),
+        ("cut short", small[..2_000].to_vec(), "line 16 column 36: EOF"),
+        ("more after it", [&small[..], b"x"].concat(), "trailing characters"),
         ("a number", b"5".to_vec(), "expected a trace"),
-        (
-            "another object",
-            b"{\"a\":1}".to_vec(),
-            "no \"traceEvents\"",
-        ),
+        ("another object", b"{\"a\":1}".to_vec(), "no \"traceEvents\""),
         (
             "two lists",
             b"{\"traceEvents\":[],\"traceEvents\":[]}".to_vec(),
             "a second \"traceEvents\"",
         ),
-        (
-            "no list",
-            b"{\"traceEvents\":{}}".to_vec(),
-            "expected a list of events",
-        ),
+        ("no list", b"{\"traceEvents\":{}}".to_vec(), "expected a list of events"),
         ("gzip, torn", torn, "damaged gzip"),
         ("gzip, flipped", flipped, "damaged gzip"),
         ("gzip, only its magic", vec![0x1f, 0x8b], "damaged gzip"),
@@ -89,10 +65,7 @@ fn what_cannot_be_read_says_where() {
     ];
     for (name, bytes, expected) in cases {
         let error = read(bytes).expect_err(name).to_string();
-        assert!(
-            error.contains(expected) && is_one_line(&error),
-            "{name}: {error}"
-        );
+        assert!(error.contains(expected) && is_one_line(&error), "{name}: {error}");
     }
 }
 
@@ -111,15 +84,9 @@ fn a_gzip_bomb_is_refused_early() {
     let limit = Limits::default().unpacked(bomb.len() as u64);
     assert!(limit < 208_000_000, "{limit}");
     // Stricter here, to keep the test short.
-    let limits = Limits {
-        floor: 1 << 20,
-        ratio: 20,
-        ..Limits::default()
-    };
+    let limits = Limits { floor: 1 << 20, ratio: 20, ..Limits::default() };
     let error = trace::read_bytes(bomb, &limits).expect_err("a bomb");
-    let TraceError::TooBig { limit, packed, .. } = error else {
-        panic!("{error}")
-    };
+    let TraceError::TooBig { limit, packed, .. } = error else { panic!("{error}") };
     assert_eq!(limit, limits.unpacked(packed), "by what was read");
     assert!(error.to_string().contains("gzip bomb"), "{error}");
 }
@@ -152,16 +119,8 @@ fn what_is_dropped_is_counted() {
         (k("90", "-0.001"), negative, 1),
         (k("90", "3600000000.001"), absurd, 1),
         (far, absurd, 1),
-        (
-            of(r#""name":"k","ts":1,"dur":1,"ts":2"#),
-            |drops| drops.duplicate_keys,
-            1,
-        ),
-        (
-            "null,1,-1,2.5,true,\"x\",[{}]".to_owned(),
-            |drops| drops.not_an_event,
-            7,
-        ),
+        (of(r#""name":"k","ts":1,"dur":1,"ts":2"#), |drops| drops.duplicate_keys, 1),
+        ("null,1,-1,2.5,true,\"x\",[{}]".to_owned(), |drops| drops.not_an_event, 7),
     ];
     for (events, count, expected) in cases {
         let trace = read(with(&events)).expect(&events);
@@ -176,33 +135,19 @@ fn what_is_dropped_is_counted() {
 #[test]
 fn odd_but_legal() {
     let exponent = read(with(&kernel("\"k\"", "1.025e2", "25E-1"))).expect("exponents");
-    assert_eq!(
-        (exponent.work[1].start_ns, exponent.work[1].duration_ns),
-        (2_000, 2_500)
-    );
+    assert_eq!((exponent.work[1].start_ns, exponent.work[1].duration_ns), (2_000, 2_500));
     let text = read(with(&kernel("\"k\"", "\"102.5\"", "\"2.5\""))).expect("texts");
     assert_eq!(text.work[1].start_ns, 2_000);
     let zero = read(with(&kernel("\"k\"", "102.5", "0"))).expect("no time");
     assert_eq!((zero.work.len(), zero.work[1].duration_ns), (2, 0));
     let rounded = read(with(&kernel("\"k\"", "102.5004", "1"))).expect("rounded");
-    assert_eq!(
-        (rounded.work[1].start_ns, rounded.drops.rounded),
-        (2_000, 1)
-    );
+    assert_eq!((rounded.work[1].start_ns, rounded.drops.rounded), (2_000, 1));
     let list = read(format!("[{}]", kernel("\"k\"", "1", "1"))).expect("a bare list");
     assert_eq!(list.work.len(), 1);
-    let bare = read(with(
-        r#"{"ts":101,"dur":1,"name":"k","cat":"kernel","ph":"X","args":null}"#,
-    ));
+    let bare = read(with(r#"{"ts":101,"dur":1,"name":"k","cat":"kernel","ph":"X","args":null}"#));
     assert_eq!(bare.expect("no arguments").work.len(), 2);
-    let packed = read(
-        [
-            gzip(b"["),
-            gzip(kernel("\"k\"", "1", "1").as_bytes()),
-            gzip(b"]"),
-        ]
-        .concat(),
-    );
+    let packed =
+        read([gzip(b"["), gzip(kernel("\"k\"", "1", "1").as_bytes()), gzip(b"]")].concat());
     assert_eq!(packed.expect("joined streams").work.len(), 1);
 }
 
@@ -227,12 +172,7 @@ fn names_of_any_bytes_stay_apart() {
     let mut names = plan.kernels.clone();
     names.sort();
     names.dedup();
-    assert_eq!(
-        names.len(),
-        7,
-        "{:?}",
-        plan.kernels.iter().map(|k| k.len()).collect::<Vec<_>>()
-    );
+    assert_eq!(names.len(), 7, "{:?}", plan.kernels.iter().map(|k| k.len()).collect::<Vec<_>>());
     assert!(plan.kernels.iter().any(|k| k == "a\"b\\c\n"));
 }
 
@@ -272,11 +212,7 @@ fn a_trace_without_steps_says_how_to_name_one() {
     let trace = read(with(&kernel("\"k\"", "103", "1"))).expect("a good trace");
     let plan = plan::build(&trace, &Patterns::default(), Timing::Ideal);
     assert!(plan.steps.is_empty() && plan.spans.len() == 1);
-    assert!(
-        plan.notes.iter().any(|n| n.contains("--step-pattern")),
-        "{:?}",
-        plan.notes
-    );
+    assert!(plan.notes.iter().any(|n| n.contains("--step-pattern")), "{:?}", plan.notes);
 }
 
 #[test]

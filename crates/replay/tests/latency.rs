@@ -23,9 +23,14 @@ const ENOUGH: u64 = 30;
 /// What an honest replay of the file measured.
 fn honest(path: &str) -> Snapshot {
     let mut command = Command::new(env!("CARGO_BIN_EXE_metrale-replay"));
-    command
-        .args(["--driver", "sim", "--stamps", "honest", "--every", "1"])
-        .args(["--serve", "127.0.0.1:0", "--for", "60", "--trace", path]);
+    command.args(["--driver", "sim", "--stamps", "honest", "--every", "1"]).args([
+        "--serve",
+        "127.0.0.1:0",
+        "--for",
+        "60",
+        "--trace",
+        path,
+    ]);
     let (mut child, port, _) = serving(command);
     let json = http::get(port, "/snapshot.json", "*/*");
     child.kill().expect("killed");
@@ -78,10 +83,7 @@ fn rows_that_read_too_long_say_so() {
                 let floor_ns = floor_ns.expect("a floor") as f64;
                 let bound_ns = 0.05 * mean_ns + 2.0 * floor_ns + LAUNCH_NS;
                 let off_ns = (read_ns - mean_ns).abs();
-                assert!(
-                    off_ns <= bound_ns,
-                    "{name}: {read_ns} for {mean_ns}: {row:?}"
-                );
+                assert!(off_ns <= bound_ns, "{name}: {read_ns} for {mean_ns}: {row:?}");
                 compared += 1;
             }
             let times = row.total_ns as f64 / row.samples as f64 / mean_ns;
@@ -125,19 +127,12 @@ fn a_loop_of_small_kernels_never_finds_its_stream_busy() {
     assert!(number(&row["total_ns"]) > 3 * 200 * 2_000, "{row}");
     assert!(line.starts_with("small * "), "{line}");
     // 1.65 of the 6.5 µs that each reads.
-    assert!(
-        fact.contains("1 row (*) may read up to 25.4 % too long"),
-        "{fact}"
-    );
+    assert!(fact.contains("1 row (*) may read up to 25.4 % too long"), "{fact}");
 }
 
 #[test]
 fn samples_on_a_busy_stream_tell_how_long_the_others_read() {
-    let mut events = vec![
-        step(DECODE, 10, 9_000),
-        launch(1, 20),
-        kernel("long", 7, 1, 30, 2_000),
-    ];
+    let mut events = vec![step(DECODE, 10, 9_000), launch(1, 20), kernel("long", 7, 1, 30, 2_000)];
     // Launched while the long one runs, and then one by one.
     for i in 0..40 {
         events.push(launch(i + 2, 40 + 20 * i));
@@ -152,8 +147,5 @@ fn samples_on_a_busy_stream_tell_how_long_the_others_read() {
     assert_eq!(number(&row["total_ns"]), 40 * (10_000 + 14_500));
     assert!(line.starts_with("small * "), "{line}");
     // 4.5 of each 14.5 µs, as a part of all that was read.
-    assert!(
-        fact.contains("1 row (*) read up to 18.4 % too long"),
-        "{fact}"
-    );
+    assert!(fact.contains("1 row (*) read up to 18.4 % too long"), "{fact}");
 }

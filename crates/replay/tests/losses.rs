@@ -39,11 +39,7 @@ fn lost_spans_are_told_and_their_step_is_of_unknown_idle_time() {
     let read_ns = number(&json["kernels"][0]["total_ns"]);
     assert_eq!(read_ns, (12_000 - dropped) * 50_000);
     let read_ms = format!("{:.1}", read_ns as f64 / 1e6);
-    assert_eq!(
-        rows(&page),
-        [vec!["small", "!", "-", "-", &read_ms, "ms", "-"]],
-        "{page}"
-    );
+    assert_eq!(rows(&page), [vec!["small", "!", "-", "-", &read_ms, "ms", "-"]], "{page}");
     assert_eq!(fact(&page, "losses"), "armed steps that lost a span 1");
     let unknown = "how 600.0 ms of lane time on armed steps was spent is not known";
     assert!(fact(&page, "busy").contains(unknown), "{page}");
@@ -111,9 +107,7 @@ fn rounding_is_what_f32_milliseconds_round() {
         events.push(step(DECODE, at, 100));
         events.push(launch(i + 1, at + 1));
         events.push(kernel("long", 7, i + 1, at + 10, us));
-        let milliseconds: f32 = format!("{}.{:03}", us / 1_000, us % 1_000)
-            .parse()
-            .expect("f32");
+        let milliseconds: f32 = format!("{}.{:03}", us / 1_000, us % 1_000).parse().expect("f32");
         let read_ns = (f64::from(milliseconds) * 1e6).round() as u64;
         rounded[0] += read_ns;
         rounded[1] += u64::from(us) * 1_000;

@@ -50,9 +50,7 @@ static ALLOCATOR: Counting = Counting;
 
 /// Reads and plans a trace written to a file, and holds the peak to the bound.
 fn measure(name: &str, write: impl FnOnce(&mut String)) {
-    let _one = ONE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut text = String::new();
     write(&mut text);
     let folder = tempfile::tempdir().expect("a folder");
@@ -97,10 +95,7 @@ fn the_densest_kernels() {
     measure("the_densest_kernels", |text| {
         text.push('[');
         for i in 1..400_000 {
-            let _ = write!(
-                text,
-                r#"{{"ph":"X","cat":"kernel","name":"k","ts":{i},"dur":1}},"#
-            );
+            let _ = write!(text, r#"{{"ph":"X","cat":"kernel","name":"k","ts":{i},"dur":1}},"#);
         }
         text.push_str("{}]");
     });
@@ -111,10 +106,7 @@ fn every_kernel_a_name() {
     measure("every_kernel_a_name", |text| {
         text.push('[');
         for i in 1..300_000 {
-            let _ = write!(
-                text,
-                r#"{{"ph":"X","cat":"kernel","name":"k{i}","ts":{i},"dur":1}},"#
-            );
+            let _ = write!(text, r#"{{"ph":"X","cat":"kernel","name":"k{i}","ts":{i},"dur":1}},"#);
         }
         text.push_str("{}]");
     });

@@ -125,10 +125,7 @@ fn apply(bytes: &mut Vec<u8>, edit: &Edit) {
             } else {
                 let begin = find(at(a), &|b| b == b':').map(|i| (i + 2).min(len));
                 let end = begin.and_then(|i| find(i, &|b| !(b.is_ascii_digit() || b == b'.')));
-                begin
-                    .zip(end)
-                    .map(|(b, e)| b..e)
-                    .filter(|range| !range.is_empty())
+                begin.zip(end).map(|(b, e)| b..e).filter(|range| !range.is_empty())
             };
             if let Some(token) = token {
                 drop(bytes.splice(token, VALUES[p].bytes()));
@@ -202,11 +199,7 @@ fn check(trace: &Trace, plan: &Plan) {
                 time += duration_ns;
             }
             What::Graph { graph } => {
-                for node in plan.graphs[graph as usize]
-                    .chains
-                    .iter()
-                    .flat_map(|c| &c.nodes)
-                {
+                for node in plan.graphs[graph as usize].chains.iter().flat_map(|c| &c.nodes) {
                     works += 1;
                     time += node.duration_ns;
                 }
@@ -218,11 +211,7 @@ fn check(trace: &Trace, plan: &Plan) {
     assert_eq!(time, trace.work.iter().map(|w| w.duration_ns).sum::<u64>());
     let outcome = model::run(plan);
     let launches: u64 = outcome.kernels.iter().map(|k| k.launches).sum();
-    let kernels = trace
-        .work
-        .iter()
-        .filter(|w| matches!(w.kind, WorkKind::Kernel(_)))
-        .count();
+    let kernels = trace.work.iter().filter(|w| matches!(w.kind, WorkKind::Kernel(_))).count();
     assert_eq!(launches + plan.graph_totals().1, kernels as u64);
     let mut names = plan.kernels.clone();
     names.sort();
@@ -236,11 +225,7 @@ fn a_mutated_trace_never_panics() {
         Ok(text) => text.parse().expect("METRALE_FUZZ_CASES is a number"),
         Err(_) => 10_000,
     };
-    let config = Config {
-        cases,
-        failure_persistence: None,
-        ..Config::default()
-    };
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
     let (good, bad, drops) = (Cell::new(0u64), Cell::new(0u64), Cell::new(0u64));
     let strategy = (prop::collection::vec(edit(), 1..6), 0u8..20);
     let result = TestRunner::new(config).run(&strategy, |(edits, packed)| {

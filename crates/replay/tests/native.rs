@@ -39,10 +39,7 @@ fn both(schema: i8, values: impl Iterator<Item = u64>) -> (NativeBuckets, Native
     let mut registry = Registry::default();
     registry.register("h", "h", theirs);
     let families = prometheus_protobuf::encode(&registry).expect("encoded");
-    let theirs = families[0].metric[0]
-        .histogram
-        .as_ref()
-        .expect("a histogram");
+    let theirs = families[0].metric[0].histogram.as_ref().expect("a histogram");
     assert_eq!(theirs.schema, i32::from(schema));
     let theirs = NativeBuckets {
         schema: schema as u32,

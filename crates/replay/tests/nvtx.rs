@@ -15,10 +15,7 @@ use common::record::{document, overlapping_steps};
 fn ranges(arguments: &[&str]) -> Option<(Vec<(String, usize)>, usize)> {
     common::needs_simulator();
     let Some(listener) = std::env::var_os("METRALE_NVTX_LISTENER") else {
-        assert!(
-            std::env::var_os("CI").is_none_or(|ci| ci != "true"),
-            "run `cargo xtask test`"
-        );
+        assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "run `cargo xtask test`");
         println!("skipped: METRALE_NVTX_LISTENER is not set; `cargo xtask test` sets it");
         return None;
     };
@@ -31,11 +28,7 @@ fn ranges(arguments: &[&str]) -> Option<(Vec<(String, usize)>, usize)> {
         .env("METRALE_NVTX_LOG", &log)
         .output()
         .expect("run");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 
     let text = std::fs::read_to_string(&log).expect("the listener wrote its log");
     let (mut open, mut ranges) = (Vec::new(), BTreeMap::<String, usize>::new());
@@ -69,12 +62,8 @@ fn the_demo_shows_its_lanes_in_their_steps() {
     let Some((ranges, armed)) = ranges(&[]) else {
         return;
     };
-    let expected = [
-        ("step", 8_192),
-        ("step/admit", 4_144),
-        ("step/decode", 6_120),
-        ("step/prefill", 2_072),
-    ];
+    let expected =
+        [("step", 8_192), ("step/admit", 4_144), ("step/decode", 6_120), ("step/prefill", 2_072)];
     assert_eq!(ranges, counted(&expected));
     assert_eq!(armed, 128, "armed steps can be told apart");
 }

@@ -43,12 +43,7 @@ fn every_kernel_has_its_launches_and_its_total() {
         }
         let expected: BTreeMap<String, (u64, u64)> = read_csv(folder, name, "kernels")
             .iter()
-            .map(|row| {
-                (
-                    row[8].clone(),
-                    (row[2].parse().unwrap(), row[1].parse().unwrap()),
-                )
-            })
+            .map(|row| (row[8].clone(), (row[2].parse().unwrap(), row[1].parse().unwrap())))
             .collect();
         assert_eq!(found, expected, "{name}");
         assert_eq!(trace.drops.total(), 0, "{name}");
@@ -69,12 +64,7 @@ fn eager_kernels_are_exact_and_graph_kernels_have_no_row() {
         let rows = read_csv(folder, name, "eager");
         let expected: BTreeMap<&str, (u64, u64)> = rows
             .iter()
-            .map(|row| {
-                (
-                    row[2].as_str(),
-                    (row[0].parse().unwrap(), row[1].parse().unwrap()),
-                )
-            })
+            .map(|row| (row[2].as_str(), (row[0].parse().unwrap(), row[1].parse().unwrap())))
             .collect();
         assert_eq!(found, expected, "{name}");
     });
@@ -86,10 +76,7 @@ fn lane_spans_are_the_recorded_extents() {
         let outcome = model::run(plan);
         let rows = read_csv(folder, name, "steps");
         let mut expected = Vec::new();
-        for row in rows
-            .iter()
-            .filter(|row| row[0] != "graph" && !row[10].is_empty())
-        {
+        for row in rows.iter().filter(|row| row[0] != "graph" && !row[10].is_empty()) {
             let numbers: Vec<i64> = row[10..13].iter().map(|n| n.parse().unwrap()).collect();
             expected.push((row[1].clone(), row[9].clone(), numbers));
         }
@@ -122,17 +109,10 @@ fn graphs_are_the_recorded_launches() {
         for row in rows.iter().filter(|row| row[0] == "graph") {
             let number = |column: usize| row[column].parse::<u64>().unwrap();
             let (at_ns, graph) = launched.next().expect("as many launches as rows");
-            assert_eq!(
-                (at_ns, graph.kernels() as u64),
-                (number(2), number(6)),
-                "{name}"
-            );
+            assert_eq!((at_ns, graph.kernels() as u64), (number(2), number(6)), "{name}");
             // Nodes that overlap are laid end to end.
             let (span, overlap) = (number(3), number(5) - number(4));
-            assert!(
-                (span..=span + overlap).contains(&graph.length_ns()),
-                "{name} {row:?}"
-            );
+            assert!((span..=span + overlap).contains(&graph.length_ns()), "{name} {row:?}");
         }
         assert!(launched.next().is_none(), "{name}");
     });
@@ -165,16 +145,12 @@ fn honest_times_keep_the_order_of_every_stream() {
         for stream in 0..ideal.streams.len() as u32 {
             let on = |plan: &Plan| -> Vec<String> {
                 let mine = plan.ops.iter().filter_map(|op| match op.what {
-                    What::Kernel {
-                        stream: s,
-                        kernel,
-                        duration_ns,
-                    } if s == stream => {
+                    What::Kernel { stream: s, kernel, duration_ns } if s == stream => {
                         Some(format!("{} {duration_ns}", plan.kernels[kernel as usize]))
                     }
-                    What::Copy {
-                        stream: s, copy, ..
-                    } if s == stream => Some(plan.copies[copy as usize].clone()),
+                    What::Copy { stream: s, copy, .. } if s == stream => {
+                        Some(plan.copies[copy as usize].clone())
+                    }
                     What::Graph { graph } if plan.graphs[graph as usize].stream() == stream => {
                         Some(format!("graph {graph}"))
                     }

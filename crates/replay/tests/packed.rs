@@ -59,11 +59,7 @@ fn what_is_packed_reads_as_what_is_not() {
     for (name, bytes) in cases {
         let trace = read(bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(trace.work, plain.work, "{name}");
-        assert_eq!(
-            (trace.events, trace.drops),
-            (plain.events, plain.drops),
-            "{name}"
-        );
+        assert_eq!((trace.events, trace.drops), (plain.events, plain.drops), "{name}");
     }
 }
 
@@ -76,41 +72,18 @@ fn damage_is_told() {
         bytes
     };
     let cases = [
-        (
-            "zstd, its checksum",
-            flip(ZSTD, 1),
-            "damaged zstd data: its checksum",
-        ),
+        ("zstd, its checksum", flip(ZSTD, 1), "damaged zstd data: its checksum"),
         ("zstd, its text", flip(ZSTD, 100), "damaged zstd"),
-        (
-            "zstd, torn",
-            ZSTD[..ZSTD.len() / 2].to_vec(),
-            "damaged zstd",
-        ),
+        ("zstd, torn", ZSTD[..ZSTD.len() / 2].to_vec(), "damaged zstd"),
         ("zstd, its begin", ZSTD[..4].to_vec(), "damaged zstd"),
-        (
-            "zstd, skipping past its end",
-            skippable(b"abc")[..10].to_vec(),
-            "damaged zstd",
-        ),
-        (
-            "gzip, more than zeros",
-            [gzip(SMALL), vec![0, 0, 1]].concat(),
-            "more after zeros",
-        ),
-        (
-            "gzip, then text",
-            [gzip(SMALL), b"x".to_vec()].concat(),
-            "damaged gzip",
-        ),
+        ("zstd, skipping past its end", skippable(b"abc")[..10].to_vec(), "damaged zstd"),
+        ("gzip, more than zeros", [gzip(SMALL), vec![0, 0, 1]].concat(), "more after zeros"),
+        ("gzip, then text", [gzip(SMALL), b"x".to_vec()].concat(), "damaged gzip"),
         ("nothing, packed", stored(b""), "is empty"),
     ];
     for (name, bytes, expected) in cases {
         let error = read(bytes).expect_err(name).to_string();
-        assert!(
-            error.contains(expected) && is_one_line(&error),
-            "{name}: {error}"
-        );
+        assert!(error.contains(expected) && is_one_line(&error), "{name}: {error}");
     }
 }
 
@@ -142,16 +115,10 @@ fn what_is_no_trace_is_named() {
         (wide(big.clone(), b"\xfe\xff"), "text in UTF-16"),
         (wide(little, b""), "text in UTF-16"),
         (wide(big, b""), "text in UTF-16"),
-        (
-            b"PK\x03\x04\x14\x00\x00\x00\x08\x00".to_vec(),
-            "a zip archive",
-        ),
+        (b"PK\x03\x04\x14\x00\x00\x00\x08\x00".to_vec(), "a zip archive"),
         (b"BZh91AY&SY\x2e\xd5".to_vec(), "packed by bzip2"),
         (b"\xfd7zXZ\x00\x00\x04\xe6\xd6".to_vec(), "packed by xz"),
-        (
-            b"SQLite format 3\x00\x10\x00\x01\x01".to_vec(),
-            "an SQLite database",
-        ),
+        (b"SQLite format 3\x00\x10\x00\x01\x01".to_vec(), "an SQLite database"),
         (lfs.into(), "a Git LFS pointer"),
         (b"\n\n<!DOCTYPE html>\n<html>".to_vec(), "a web page"),
         (b"<html><head>".to_vec(), "a web page"),
@@ -176,10 +143,7 @@ fn what_is_no_trace_is_named() {
     let path = folder.path().join("server.nsys-rep");
     std::fs::write(&path, b"\x1a\x2b\x3c\x4d").expect("written");
     let error = trace::read(&path, &Limits::default(), &mut |_, _| {}).expect_err("a report");
-    assert!(
-        error.to_string().starts_with("this is a report of Nsight"),
-        "{error}"
-    );
+    assert!(error.to_string().starts_with("this is a report of Nsight"), "{error}");
     // A name says nothing of a trace.
     std::fs::write(&path, SMALL).expect("written");
     trace::read(&path, &Limits::default(), &mut |_, _| {}).expect("a trace");
@@ -200,11 +164,7 @@ fn piped(path: &str, bytes: &[u8]) -> (Option<i32>, String, String) {
     let output = child.wait_with_output().expect("ran");
     writer.join().expect("written");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    (
-        output.status.code(),
-        text(output.stdout),
-        text(output.stderr),
-    )
+    (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
 /// More packed bytes than fit the limit of a file without a length: 30 MB of
@@ -214,20 +174,13 @@ fn a_pipe_has_no_length() {
     common::needs_simulator();
     let filler = r#"{"ph":"X","cat":"cpu_op","name":"aten::mm","ts":1,"dur":1},"#.repeat(600_000);
     let text = String::from_utf8(SMALL.to_vec()).expect("UTF-8");
-    let text = text.replacen(
-        "\"traceEvents\": [",
-        &format!("\"traceEvents\": [{filler}"),
-        1,
-    );
+    let text = text.replacen("\"traceEvents\": [", &format!("\"traceEvents\": [{filler}"), 1);
     assert!(text.len() > 30_000_000);
     let packed = gzip(text.as_bytes());
     for path in ["-", "/dev/stdin"] {
         let (code, page, error) = piped(path, &packed);
         assert_eq!((code, error.as_str()), (Some(0), ""), "{path}");
-        assert!(
-            page.contains("steps     3, every one armed"),
-            "{path}: {page}"
-        );
+        assert!(page.contains("steps     3, every one armed"), "{path}: {page}");
     }
     let (_, page, _) = piped("-", ZSTD);
     assert!(page.starts_with("replay    standard input\n"), "{page}");

@@ -48,26 +48,14 @@ fn assert_within_budget(json: &Value) {
     let lanes: u64 = lanes.map(|row| number(&row["spans"])).sum();
     // Two marks of a fork or join are the application's own.
     let own = calls("cuStreamWaitEvent");
-    assert!(
-        calls("cuEventRecord") - own <= 2 * begun + anchors + own,
-        "{}",
-        json["driver_calls"]
-    );
-    assert_eq!(
-        calls("cuStreamIsCapturing"),
-        2 * begun,
-        "one query to a record"
-    );
+    assert!(calls("cuEventRecord") - own <= 2 * begun + anchors + own, "{}", json["driver_calls"]);
+    assert_eq!(calls("cuStreamIsCapturing"), 2 * begun, "one query to a record");
     let reads = calls("cuEventElapsedTime") + calls("cuEventElapsedTime_v2");
     let modes = calls("cuThreadExchangeStreamCaptureMode");
     // A pass with a poll exchanges the mode twice, on each of two rings; on
     // each stream it may ask once and read once in vain.
     let streams = calls("cuStreamCreate");
-    assert!(
-        calls("cuEventQuery") <= modes / 2 * (streams + anchors),
-        "{}",
-        json["driver_calls"]
-    );
+    assert!(calls("cuEventQuery") <= modes / 2 * (streams + anchors), "{}", json["driver_calls"]);
     assert!(
         // Its time, its place, and before a lane's span the gap.
         reads <= 2 * begun + lanes + modes / 2 * streams,
@@ -75,16 +63,8 @@ fn assert_within_budget(json: &Value) {
         json["driver_calls"]
     );
     assert!(modes <= 4 * (steps + json["driver_calls"]["cuLaunchKernel"].as_u64().unwrap_or(0)));
-    for forbidden in [
-        "cuCtxSynchronize",
-        "cuEventSynchronize",
-        "cuEventDestroy_v2",
-    ] {
-        let allowed = if forbidden == "cuEventDestroy_v2" {
-            own
-        } else {
-            0
-        };
+    for forbidden in ["cuCtxSynchronize", "cuEventSynchronize", "cuEventDestroy_v2"] {
+        let allowed = if forbidden == "cuEventDestroy_v2" { own } else { 0 };
         assert!(calls(forbidden) <= allowed, "{forbidden}");
     }
 }
@@ -94,11 +74,7 @@ fn assert_within_budget(json: &Value) {
 /// the f32 milliseconds that the driver gives.
 fn assert_lanes(json: &Value, plan: &Plan) {
     let outcome = model::run(plan);
-    let names = [
-        (Lane::Admit, "admit"),
-        (Lane::Prefill, "prefill"),
-        (Lane::Decode, "decode"),
-    ];
+    let names = [(Lane::Admit, "admit"), (Lane::Prefill, "prefill"), (Lane::Decode, "decode")];
     for (row, (lane, name)) in json["lanes"].as_array().expect("rows").iter().zip(names) {
         assert_eq!(row["lane"], name);
         let spans: Vec<u64> = (plan.spans.iter().zip(&outcome.spans))
@@ -107,20 +83,11 @@ fn assert_lanes(json: &Value, plan: &Plan) {
             .collect();
         let rounding: f64 = spans
             .iter()
-            .map(|&ns| {
-                if ns < 16_000_000 {
-                    0.0
-                } else {
-                    0.5 + ns as f64 / f64::from(1 << 24)
-                }
-            })
+            .map(|&ns| if ns < 16_000_000 { 0.0 } else { 0.5 + ns as f64 / f64::from(1 << 24) })
             .sum();
         assert_eq!(number(&row["spans"]), spans.len() as u64, "{name}");
         let (found, expected) = (number(&row["total_ns"]), spans.iter().sum::<u64>());
-        assert!(
-            found.abs_diff(expected) as f64 <= rounding,
-            "{name}: {found}, not {expected}"
-        );
+        assert!(found.abs_diff(expected) as f64 <= rounding, "{name}: {found}, not {expected}");
     }
 }
 
@@ -142,32 +109,19 @@ fn the_built_in_workload_adds_up_to_the_nanosecond() {
     assert_eq!(json["driver"], "simulated");
     assert_eq!(json["trace"], Value::Null);
     let path = json["driver_path"].as_str().expect("a path");
-    assert!(
-        path.ends_with("libcuda.so.1") || path.ends_with("libcuda.so"),
-        "{path}"
-    );
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 80),
-        "{text}"
-    );
+    assert!(path.ends_with("libcuda.so.1") || path.ends_with("libcuda.so"), "{path}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
 #[test]
 fn one_step_in_64_is_armed_and_the_page_says_so() {
     needs_simulator();
     let (json, text) = replay(&["--stamps", "ideal"]);
-    assert_eq!(
-        (number(&json["every"]), number(&json["armed_steps"])),
-        (64, 128)
-    );
+    assert_eq!((number(&json["every"]), number(&json["armed_steps"])), (64, 128));
     assert!(text.contains("one in 64 armed: 128"), "{text}");
     assert_closed(&json);
     // Lanes are timed on every step all the same.
-    let plan = plan::build(
-        &workload::builtin().trace,
-        &Patterns::default(),
-        Timing::Ideal,
-    );
+    let plan = plan::build(&workload::builtin().trace, &Patterns::default(), Timing::Ideal);
     assert_lanes(&json, &plan);
 }
 
@@ -205,11 +159,7 @@ fn recorded_traces_give_exactly_the_other_tools_sums() {
 fn assert_eager(json: &Value, folder: &Path, name: &str) {
     let found = kernels(json);
     let rows = read_csv(folder, name, "eager");
-    assert_eq!(
-        found.len(),
-        rows.len(),
-        "{name}: no kernel of a graph has a row"
-    );
+    assert_eq!(found.len(), rows.len(), "{name}: no kernel of a graph has a row");
     for row in rows {
         let (launches, total): (u64, u64) = (row[0].parse().unwrap(), row[1].parse().unwrap());
         let (samples, read) = found[&row[2]];
@@ -240,31 +190,17 @@ fn assert_steps(json: &Value, folder: &Path, name: &str) {
         }
     }
     for row in json["lanes"].as_array().expect("rows") {
-        let of_lane = spans
-            .remove(row["lane"].as_str().expect("a name"))
-            .unwrap_or_default();
+        let of_lane = spans.remove(row["lane"].as_str().expect("a name")).unwrap_or_default();
         assert_eq!(number(&row["spans"]), of_lane.len() as u64, "{name}: {row}");
-        let rounding: f64 = of_lane
-            .iter()
-            .map(|&ns| 0.5 + ns as f64 / f64::from(1 << 24))
-            .sum();
+        let rounding: f64 = of_lane.iter().map(|&ns| 0.5 + ns as f64 / f64::from(1 << 24)).sum();
         let stated = number(&row["overlap_ns"]);
         let (found, expected) = (number(&row["total_ns"]), of_lane.iter().sum::<u64>());
-        assert!(
-            found as f64 >= expected as f64 - rounding,
-            "{name}: {row}, not {expected}"
-        );
-        assert!(
-            found as f64 <= (expected + stated) as f64 + rounding,
-            "{name}: {row}"
-        );
+        assert!(found as f64 >= expected as f64 - rounding, "{name}: {row}, not {expected}");
+        assert!(found as f64 <= (expected + stated) as f64 + rounding, "{name}: {row}");
         overlap -= stated;
     }
     assert_eq!(overlap, 0, "{name}: the overlap is stated");
-    let found = (
-        number(&json["graphs"]["launches"]),
-        number(&json["graphs"]["kernels"]),
-    );
+    let found = (number(&json["graphs"]["launches"]), number(&json["graphs"]["kernels"]));
     assert_eq!(found, graphs, "{name}");
 }
 

@@ -45,15 +45,9 @@ fn it_answers_while_it_repeats_and_ends_in_time() {
         snapshot.steps
     };
     let before = steps();
-    assert!(
-        before >= workload::STEPS as u64,
-        "the replay came first: {before}"
-    );
+    assert!(before >= workload::STEPS as u64, "the replay came first: {before}");
     assert_eq!(http::get(port, "/healthz", "*/*"), b"ok\n");
-    assert_eq!(
-        content_type(port, "*/*"),
-        "text/plain; version=0.0.4; charset=utf-8"
-    );
+    assert_eq!(content_type(port, "*/*"), "text/plain; version=0.0.4; charset=utf-8");
     let open = "application/openmetrics-text;version=1.0.0";
     assert_eq!(
         content_type(port, open),
@@ -105,10 +99,8 @@ fn silent_clients_hold_up_nobody() {
 
     // The server hangs up on it.
     let mut slow = connect();
-    slow.set_read_timeout(Some(Duration::from_secs(50)))
-        .expect("set");
-    slow.write_all(b"GET /metrics HTTP/1.1\r\nHost:")
-        .expect("written");
+    slow.set_read_timeout(Some(Duration::from_secs(50))).expect("set");
+    slow.write_all(b"GET /metrics HTTP/1.1\r\nHost:").expect("written");
     slow.read_to_end(&mut Vec::new()).expect("an end");
     child.kill().expect("it still serves");
     child.wait().expect("ended");
@@ -145,14 +137,10 @@ fn work_that_does_not_end_makes_it_unwell() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     };
     assert!(head.contains(" 503 "), "{head}");
-    for (line, start) in body.lines().zip([
-        "lanes: \"decode\" on stream 0x",
-        "kernels: \"endless\" on stream 0x",
-    ]) {
-        assert!(
-            line.starts_with(start) && line.contains(" of GPU-"),
-            "{body}"
-        );
+    for (line, start) in
+        body.lines().zip(["lanes: \"decode\" on stream 0x", "kernels: \"endless\" on stream 0x"])
+    {
+        assert!(line.starts_with(start) && line.contains(" of GPU-"), "{body}");
     }
     assert_eq!(body.lines().count(), 2, "{body}");
     child.kill().expect("it still serves");
@@ -170,25 +158,16 @@ fn the_last_steps_and_the_last_timeline_agree() {
     let ns = |value: &Value| value.as_u64().expect("nanoseconds");
     let deadline = Instant::now() + Duration::from_secs(50);
     let (steps, timeline, step) = loop {
-        let (steps, timeline) = (
-            get("/steps.json")[0].clone(),
-            get("/timeline.json")[0].clone(),
-        );
+        let (steps, timeline) = (get("/steps.json")[0].clone(), get("/timeline.json")[0].clone());
         let mut all = list(&steps["steps"]).into_iter();
         // Each is taken once a second: the step may be in one and not in the other.
         if let Some(step) = all.find(|step| step["number"] == timeline["step"]) {
             break (steps, timeline, step);
         }
-        assert!(
-            Instant::now() < deadline,
-            "no record of {}",
-            timeline["step"]
-        );
+        assert!(Instant::now() < deadline, "no record of {}", timeline["step"]);
     };
     assert_eq!(step["armed"], true);
-    let mut numbers = list(&steps["steps"])
-        .into_iter()
-        .map(|step| ns(&step["number"]));
+    let mut numbers = list(&steps["steps"]).into_iter().map(|step| ns(&step["number"]));
     assert_eq!(list(&steps["steps"]).len(), metrale_http::STEPS);
     let first = numbers.next().expect("a step");
     assert!(numbers.eq(first + 1..first + metrale_http::STEPS as u64));
@@ -213,11 +192,7 @@ fn the_last_steps_and_the_last_timeline_agree() {
 fn refused(output: &Output) -> String {
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{error}");
-    assert_eq!(
-        (output.stdout.as_slice(), error.lines().count()),
-        (&b""[..], 1),
-        "{error}"
-    );
+    assert_eq!((output.stdout.as_slice(), error.lines().count()), (&b""[..], 1), "{error}");
     error
 }
 

@@ -24,14 +24,7 @@ fn events(steps: &[(&str, u64)]) -> Vec<String> {
         };
         events.extend([
             event("user_annotation", name, 100, ts, 90, json!({})),
-            event(
-                "cuda_runtime",
-                "cudaLaunchKernel",
-                100,
-                ts + 1,
-                2,
-                json!({"correlation": id}),
-            ),
+            event("cuda_runtime", "cudaLaunchKernel", 100, ts + 1, 2, json!({"correlation": id})),
             event(
                 "kernel",
                 "forward",
@@ -53,45 +46,20 @@ fn a_step_is_in_the_lane_and_has_the_shape_that_its_name_tells() {
         ("step[DECODE bs=8]", 30),
         (PROPOSE, 10),
     ]);
-    let arguments = [
-        "--stamps",
-        "ideal",
-        "--lane",
-        "draft",
-        "--step-pattern",
-        "propose*=draft",
-    ];
+    let arguments = ["--stamps", "ideal", "--lane", "draft", "--step-pattern", "propose*=draft"];
     let (json, text) = replay_events(&events, &arguments);
     let lanes = json["lanes"].as_array().expect("lanes");
     let lanes: BTreeMap<_, _> = (lanes.iter())
-        .map(|lane| {
-            (
-                lane["lane"].as_str().expect("a name"),
-                number(&lane["total_ns"]),
-            )
-        })
+        .map(|lane| (lane["lane"].as_str().expect("a name"), number(&lane["total_ns"])))
         .collect();
-    let expected = [
-        ("admit", 0),
-        ("decode", 30_000),
-        ("draft", 30_000),
-        ("prefill", 50_000),
-    ];
+    let expected = [("admit", 0), ("decode", 30_000), ("draft", 30_000), ("prefill", 50_000)];
     assert_eq!(lanes, BTreeMap::from(expected));
-    assert!(
-        text.contains("check     lanes, equal") || text.contains("lanes equal"),
-        "{text}"
-    );
+    assert!(text.contains("check     lanes, equal") || text.contains("lanes equal"), "{text}");
     let slowest = json["slowest_steps"].as_array().expect("steps");
     let told: Vec<_> = (slowest.iter())
         .map(|step| {
             let lane = step["lanes"][0]["lane"].as_str().expect("a name");
-            (
-                number(&step["number"]),
-                number(&step["gpu_ns"]),
-                lane,
-                step["shape"].clone(),
-            )
+            (number(&step["number"]), number(&step["gpu_ns"]), lane, step["shape"].clone())
         })
         .collect();
     let shape = |prompt, decode, requests| json!({"prompt_tokens": prompt, "decode_tokens": decode, "requests": requests});
@@ -117,17 +85,11 @@ fn the_slowest_steps_of_the_workload_are_told_with_their_shape() {
     assert_eq!(slowest.len(), 32);
     let annotations = &workload.trace.annotations;
     for step in slowest {
-        let name = workload
-            .trace
-            .names
-            .text(annotations[number(&step["number"]) as usize].name);
+        let name = workload.trace.names.text(annotations[number(&step["number"]) as usize].name);
         let shape = |key: &str| number(&step["shape"][key]);
         let (prompt, decode) = (shape("prompt_tokens"), shape("decode_tokens"));
         let end = format!("_generation_{decode}({decode})");
-        assert!(
-            name.contains(&format!("({prompt})_")) && name.ends_with(&end),
-            "{name}: {step}"
-        );
+        assert!(name.contains(&format!("({prompt})_")) && name.ends_with(&end), "{name}: {step}");
     }
     // A step's record has its admit work too, so no step is faster than its own.
     let mut own: Vec<u64> = workload.steps.iter().map(|(_, ns)| *ns).collect();

@@ -62,11 +62,7 @@ fn a_side_stream_ahead_of_its_lane() {
 /// each of its launches and marks.
 #[test]
 fn a_step_is_open_until_its_last_launch() {
-    let plan = plan::build(
-        &read(&overlapping_steps()),
-        &Patterns::default(),
-        Timing::Ideal,
-    );
+    let plan = plan::build(&read(&overlapping_steps()), &Patterns::default(), Timing::Ideal);
     let script: Vec<(&str, Option<u32>)> = (plan.ops.iter())
         .map(|op| {
             let word = match op.what {

@@ -48,14 +48,7 @@ fn lanes() {
         .zip(&outcome.spans)
         .map(|(span, &replayed)| {
             let stream = plan.streams[span.stream as usize].name.as_str();
-            (
-                span.lane,
-                stream,
-                span.start_ns,
-                span.span_ns,
-                span.overlap_ns,
-                replayed,
-            )
+            (span.lane, stream, span.start_ns, span.span_ns, span.overlap_ns, replayed)
         })
         .collect();
     let expected = [
@@ -69,10 +62,7 @@ fn lanes() {
     ];
     assert_eq!(found, expected);
     assert_eq!(plan.steps.len(), 3);
-    assert_eq!(
-        plan.notes,
-        ["1 pieces of GPU work have no launch record: admit"]
-    );
+    assert_eq!(plan.notes, ["1 pieces of GPU work have no launch record: admit"]);
 }
 
 #[test]
@@ -80,23 +70,9 @@ fn the_graph_is_one_and_forks() {
     let plan = plan(Timing::Ideal);
     assert_eq!(plan.graph_totals(), (2, 8));
     assert_eq!(plan.graphs.len(), 1, "both launches are of one graph");
-    let number = |name: &str| {
-        plan.kernels
-            .iter()
-            .position(|k| k.contains(name))
-            .map(|i| i as u32)
-    };
-    let node = |name, gap_ns, duration_ns| Node {
-        kernel: number(name),
-        gap_ns,
-        duration_ns,
-    };
-    let stream = |name: &str| {
-        plan.streams
-            .iter()
-            .position(|s| s.name == name)
-            .expect(name) as u32
-    };
+    let number = |name: &str| plan.kernels.iter().position(|k| k.contains(name)).map(|i| i as u32);
+    let node = |name, gap_ns, duration_ns| Node { kernel: number(name), gap_ns, duration_ns };
+    let stream = |name: &str| plan.streams.iter().position(|s| s.name == name).expect(name) as u32;
     let chains = [
         Chain {
             stream: stream("7"),
@@ -106,10 +82,7 @@ fn the_graph_is_one_and_forks() {
                 node("gemm", 250, 10_750),
             ],
         },
-        Chain {
-            stream: stream("20"),
-            nodes: vec![node("side", 11_000, 4_000)],
-        },
+        Chain { stream: stream("20"), nodes: vec![node("side", 11_000, 4_000)] },
     ];
     assert_eq!(plan.graphs[0].chains, chains);
 }
@@ -125,10 +98,7 @@ fn script(plan: &Plan) -> Vec<(u64, &'static str)> {
         What::Copy { .. } => "copy",
         What::Graph { .. } => "graph",
     };
-    plan.ops
-        .iter()
-        .map(|op| (op.at_ns, word(&op.what)))
-        .collect()
+    plan.ops.iter().map(|op| (op.at_ns, word(&op.what))).collect()
 }
 
 #[test]
@@ -155,12 +125,8 @@ fn admit_work_comes_in_the_step_that_it_precedes() {
     ];
     let plan = plan(Timing::Ideal);
     assert_eq!(script(&plan)[..first.len()], first);
-    let last = [
-        (695_000, "lane"),
-        (695_000, "kernel"),
-        (695_000, "lane end"),
-        (695_000, "step end"),
-    ];
+    let last =
+        [(695_000, "lane"), (695_000, "kernel"), (695_000, "lane end"), (695_000, "step end")];
     assert!(script(&plan).ends_with(&last));
 }
 

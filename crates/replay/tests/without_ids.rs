@@ -78,14 +78,8 @@ fn step_name(step: u32) -> String {
 /// Four steps of 10 ns on the host; the works with an id are launched in theirs,
 /// and named by their place in the list.
 fn trace(works: &[(u32, bool, i64, u64)]) -> Trace {
-    let stream = Stream {
-        device: 0,
-        stream: 0,
-    };
-    let mut trace = Trace {
-        streams: vec![stream; works.len()],
-        ..Trace::default()
-    };
+    let stream = Stream { device: 0, stream: 0 };
+    let mut trace = Trace { streams: vec![stream; works.len()], ..Trace::default() };
     for step in 0..4 {
         trace.annotations.push(Annotation {
             start_ns: i64::from(step) * 10,

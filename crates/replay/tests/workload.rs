@@ -42,15 +42,8 @@ fn it_is_shaped_like_a_server() {
     assert_eq!(plan.steps.len(), workload::STEPS);
     let of = |lane| plan.spans.iter().filter(|span| span.lane == lane).count();
     let (admit, prefill, decode) = (of(Lane::Admit), of(Lane::Prefill), of(Lane::Decode));
-    assert!(
-        admit > 0 && prefill > 0 && decode > 2 * prefill,
-        "{admit} {prefill} {decode}"
-    );
-    assert!(
-        plan.graphs.len() <= 4,
-        "one graph per batch size: {}",
-        plan.graphs.len()
-    );
+    assert!(admit > 0 && prefill > 0 && decode > 2 * prefill, "{admit} {prefill} {decode}");
+    assert!(plan.graphs.len() <= 4, "one graph per batch size: {}", plan.graphs.len());
     assert_eq!(plan.graphs[0].kernels(), 420);
     assert!(outcome.length_ns < 80_000_000_000, "{}", outcome.length_ns);
     let longest = plan.ops.iter().filter_map(|op| match op.what {

@@ -32,23 +32,15 @@ pub struct TelemetryConfig {
 
 impl TelemetryConfig {
     /// The default, as a constant.
-    pub const DEFAULT: Self = Self {
-        level: Level::Kernel,
-        every: 64,
-        sampling: Sampling::Hashed,
-        seed: 0,
-    };
+    pub const DEFAULT: Self =
+        Self { level: Level::Kernel, every: 64, sampling: Sampling::Hashed, seed: 0 };
 
     /// Checks the values.
     ///
     /// # Errors
     /// Where one is out of its range.
     pub const fn validate(&self) -> Result<(), ConfigError> {
-        if self.every == 0 {
-            Err(ConfigError::EveryZero)
-        } else {
-            Ok(())
-        }
+        if self.every == 0 { Err(ConfigError::EveryZero) } else { Ok(()) }
     }
 }
 

@@ -43,13 +43,8 @@ impl FloorCell {
     }
 
     pub(crate) fn set(&self, floor: Floor) {
-        let figures = [
-            floor.pair_ns,
-            floor.begin_ns,
-            floor.end_ns,
-            floor.harvest_ns,
-            floor.poll_ns,
-        ];
+        let figures =
+            [floor.pair_ns, floor.begin_ns, floor.end_ns, floor.harvest_ns, floor.poll_ns];
         for (cell, ns) in self.0.iter().zip(figures) {
             cell.store(ns.unwrap_or(UNKNOWN), Ordering::Relaxed);
         }
@@ -61,13 +56,7 @@ impl FloorCell {
             (ns != UNKNOWN).then_some(ns)
         });
         let [pair_ns, begin_ns, end_ns, harvest_ns, poll_ns] = figures;
-        Floor {
-            pair_ns,
-            begin_ns,
-            end_ns,
-            harvest_ns,
-            poll_ns,
-        }
+        Floor { pair_ns, begin_ns, end_ns, harvest_ns, poll_ns }
     }
 }
 
@@ -79,11 +68,7 @@ mod tests {
     fn what_is_not_known_is_none_and_never_0() {
         let cell = FloorCell::new();
         assert_eq!(cell.get(), Floor::default());
-        let floor = Floor {
-            pair_ns: Some(0),
-            end_ns: Some(900),
-            ..Floor::default()
-        };
+        let floor = Floor { pair_ns: Some(0), end_ns: Some(900), ..Floor::default() };
         cell.set(floor);
         assert_eq!(cell.get(), floor);
         let json = serde_json::to_string(&floor).unwrap();

@@ -58,11 +58,7 @@ impl HostInstruments {
     /// Host time of a lane, whichever it is.
     #[must_use]
     pub fn lane_walls(&self, lane: usize) -> Option<&NanosHistogram> {
-        let own = || {
-            self.own_lane_wall
-                .get()?
-                .get(lane.checked_sub(LANES.len())?)
-        };
+        let own = || self.own_lane_wall.get()?.get(lane.checked_sub(LANES.len())?);
         self.lane_wall.get(lane).or_else(own)
     }
 

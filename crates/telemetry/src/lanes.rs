@@ -108,9 +108,8 @@ mod tests {
     use crate::snapshot::RecorderSnapshot;
     use std::sync::{Arc, Weak};
 
-    static NAMES: [&str; 14] = [
-        "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n",
-    ];
+    static NAMES: [&str; 14] =
+        ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n"];
 
     fn names(telemetry: &Telemetry) -> Vec<String> {
         let lanes = telemetry.snapshot().lanes;
@@ -152,13 +151,7 @@ mod tests {
             (&["a", ""], LaneNamesError::Empty { index: 1 }),
             (&["a", "b", "a"], doubled("a")),
             (&["a", "decode"], doubled("decode")),
-            (
-                &NAMES,
-                LaneNamesError::TooMany {
-                    asked: 14,
-                    most: 13,
-                },
-            ),
+            (&NAMES, LaneNamesError::TooMany { asked: 14, most: 13 }),
         ];
         for (names, error) in cases {
             assert_eq!(telemetry.name_lanes(names), Err(error));

@@ -78,9 +78,7 @@ impl FromStr for Level {
 
     fn from_str(word: &str) -> Result<Self, UnknownLevel> {
         let found = Level::ALL.into_iter().find(|level| level.as_str() == word);
-        found.ok_or_else(|| UnknownLevel {
-            found: word.to_owned(),
-        })
+        found.ok_or_else(|| UnknownLevel { found: word.to_owned() })
     }
 }
 
@@ -95,10 +93,7 @@ mod tests {
         }
         for word in ["", "Off", "KERNEL", "kernel ", "on", "2"] {
             let error = word.parse::<Level>().unwrap_err();
-            assert!(
-                error.to_string().contains("off, basic or kernel"),
-                "{error}"
-            );
+            assert!(error.to_string().contains("off, basic or kernel"), "{error}");
         }
         assert!(Level::Off < Level::Basic && Level::Basic < Level::Kernel);
     }

@@ -54,9 +54,6 @@ pub struct KernelName {
 /// That of a kernel.
 impl<T: AsRef<str>> From<T> for KernelName {
     fn from(text: T) -> Self {
-        Self {
-            text: text.as_ref().into(),
-            kind: RowKind::Kernel,
-        }
+        Self { text: text.as_ref().into(), kind: RowKind::Kernel }
     }
 }

@@ -60,8 +60,7 @@ impl Telemetry {
         let folded = self.instruments().copy_folded();
         let estimates = folded.kernel_estimates(config.sampling, config.every);
         let total_of = |row| total_of(&estimates, row);
-        self.recorders
-            .detach(source, rows.map(|row| row.func), &total_of);
+        self.recorders.detach(source, rows.map(|row| row.func), &total_of);
     }
 
     /// Gives rows their series, at most once a second. For whoever harvests
@@ -71,8 +70,7 @@ impl Telemetry {
         name_of: impl Fn(u64) -> Option<KernelName>,
         label_of: impl Fn(&str) -> String,
     ) {
-        self.exposed
-            .promote(|| self.now_ns(), self.instruments(), name_of, label_of);
+        self.exposed.promote(|| self.now_ns(), self.instruments(), name_of, label_of);
     }
 
     /// Whether launches are sampled one by one now ([`Sampling::Spread`]).

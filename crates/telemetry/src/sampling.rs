@@ -120,9 +120,7 @@ mod tests {
     /// The share of a 1-in-P step, estimated from 1 in 64: worst relative error
     /// (root mean square over the phases) over all periods.
     fn worst_error(sampling: Sampling) -> f64 {
-        let armed: Vec<u64> = (0..65_536)
-            .filter(|&step| sampling.arms(step, 64, 7))
-            .collect();
+        let armed: Vec<u64> = (0..65_536).filter(|&step| sampling.arms(step, 64, 7)).collect();
         let error = |period: u64| {
             let squares: f64 = (0..24u64)
                 .map(|n| {
@@ -139,9 +137,6 @@ mod tests {
     #[test]
     fn no_period_hides_from_the_hash() {
         assert!(worst_error(Sampling::Hashed) < 0.6);
-        assert!(
-            worst_error(Sampling::EveryNth) > 2.0,
-            "a fixed stride is known to be blind"
-        );
+        assert!(worst_error(Sampling::EveryNth) > 2.0, "a fixed stride is known to be blind");
     }
 }

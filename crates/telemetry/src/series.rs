@@ -97,8 +97,7 @@ impl ExposedKernels {
     }
 
     pub(crate) fn set_top(&self, top: usize) {
-        self.top
-            .store(top.min(MAX_KERNEL_SERIES) as u64, Ordering::Relaxed);
+        self.top.store(top.min(MAX_KERNEL_SERIES) as u64, Ordering::Relaxed);
     }
 
     /// Gives the kernels with the most time their series, where that is due.
@@ -120,8 +119,7 @@ impl ExposedKernels {
         let Some(mut list) = try_lock(&self.list) else {
             return;
         };
-        self.due_ns
-            .store(now_ns.saturating_add(INTERVAL_NS), Ordering::Relaxed);
+        self.due_ns.store(now_ns.saturating_add(INTERVAL_NS), Ordering::Relaxed);
         list.promote(top, instruments, name_of, label_of);
     }
 
@@ -160,12 +158,7 @@ impl List {
         name_of: impl Fn(u64) -> Option<KernelName>,
         label_of: impl Fn(&str) -> String,
     ) {
-        let List {
-            series,
-            names,
-            rows,
-            now,
-        } = self;
+        let List { series, names, rows, now } = self;
         series.reserve_exact(MAX_KERNEL_SERIES - series.len());
         names.reserve_exact(KERNEL_TABLE_SLOTS - names.len());
         rows.reserve_exact(KERNEL_TABLE_SLOTS - rows.len());
@@ -207,10 +200,7 @@ impl List {
             None if is_top => self.add(name, label_of)?,
             None => return None,
         };
-        self.rows.push(Row {
-            series,
-            before: row,
-        });
+        self.rows.push(Row { series, before: row });
         Some(series)
     }
 
@@ -238,10 +228,7 @@ impl List {
     }
 
     fn read(&self, kernels: &[KernelTime]) -> Vec<KernelSeries> {
-        let named = self
-            .series
-            .iter()
-            .map(|(kind, label)| (*kind, label.as_str()));
+        let named = self.series.iter().map(|(kind, label)| (*kind, label.as_str()));
         let has_regions = kernels.iter().any(|kernel| is_region(kernel.func));
         let others = [RowKind::Kernel, RowKind::Region].map(|kind| (kind, OTHER_KERNELS));
         let others = &others[..1 + usize::from(has_regions)];
@@ -268,11 +255,7 @@ impl List {
             add(other(kernel.func), before_ns, before_samples);
             if let Some(row) = row {
                 let total_ns = kernel.total_ns.saturating_sub(before_ns);
-                add(
-                    row.series,
-                    total_ns,
-                    kernel.samples.saturating_sub(before_samples),
-                );
+                add(row.series, total_ns, kernel.samples.saturating_sub(before_samples));
             }
         }
         out

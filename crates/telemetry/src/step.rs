@@ -32,10 +32,7 @@ const TRACK_SHIFT: u32 = 32;
 
 impl Step {
     /// A step of which nothing is measured.
-    pub const UNMEASURED: Self = Self {
-        number: NO_NUMBER,
-        rest: 0,
-    };
+    pub const UNMEASURED: Self = Self { number: NO_NUMBER, rest: 0 };
 
     /// A step that the caller numbers, and of which only lanes are timed.
     #[must_use]
@@ -44,21 +41,14 @@ impl Step {
     }
 
     pub(crate) const fn followed(number: u64, is_armed: bool, track: u32) -> Self {
-        Self {
-            number,
-            rest: is_armed as u64 | HAS_TRACK | (track as u64) << TRACK_SHIFT,
-        }
+        Self { number, rest: is_armed as u64 | HAS_TRACK | (track as u64) << TRACK_SHIFT }
     }
 
     /// How many steps came before it; `None` at level `Off`, which counts none.
     #[must_use]
     #[inline]
     pub const fn number(self) -> Option<u64> {
-        if self.number == NO_NUMBER {
-            None
-        } else {
-            Some(self.number)
-        }
+        if self.number == NO_NUMBER { None } else { Some(self.number) }
     }
 
     /// Whether all of its launches are timed, and laid out in time.
@@ -84,11 +74,7 @@ impl Step {
     #[must_use]
     #[inline]
     pub const fn track(self) -> Option<u32> {
-        if self.rest & HAS_TRACK != 0 {
-            Some((self.rest >> TRACK_SHIFT) as u32)
-        } else {
-            None
-        }
+        if self.rest & HAS_TRACK != 0 { Some((self.rest >> TRACK_SHIFT) as u32) } else { None }
     }
 
     /// All of it as two words, for a caller that parks it in atomics.

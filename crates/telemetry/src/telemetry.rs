@@ -105,8 +105,7 @@ impl Telemetry {
         let changes = sampling(self.config()) != sampling(config);
         self.every.store(config.every, Ordering::Relaxed);
         self.seed.store(config.seed, Ordering::Relaxed);
-        self.sampling
-            .store(config.sampling as u8, Ordering::Relaxed);
+        self.sampling.store(config.sampling as u8, Ordering::Relaxed);
         self.set_level(config.level);
         if changes {
             self.instruments.restart_estimates(self.steps());
@@ -288,11 +287,7 @@ mod tests {
         telemetry.set_level(Level::Off);
         assert_eq!(telemetry.step_begin(), Step::UNMEASURED);
         assert_eq!(telemetry.steps(), 0);
-        let basic = TelemetryConfig {
-            level: Level::Basic,
-            every: 1,
-            ..TelemetryConfig::DEFAULT
-        };
+        let basic = TelemetryConfig { level: Level::Basic, every: 1, ..TelemetryConfig::DEFAULT };
         telemetry.configure(basic).unwrap();
         assert_eq!(telemetry.step_begin(), Step::numbered(0));
         assert_eq!((telemetry.steps(), telemetry.armed_steps()), (1, 0));
@@ -301,11 +296,7 @@ mod tests {
     #[test]
     fn a_stride_of_zero_is_refused_and_changes_nothing() {
         let telemetry = Telemetry::new();
-        let bad = TelemetryConfig {
-            level: Level::Off,
-            every: 0,
-            ..TelemetryConfig::DEFAULT
-        };
+        let bad = TelemetryConfig { level: Level::Off, every: 0, ..TelemetryConfig::DEFAULT };
         assert_eq!(telemetry.configure(bad), Err(ConfigError::EveryZero));
         assert_eq!(telemetry.level(), Level::Kernel);
     }
@@ -314,11 +305,8 @@ mod tests {
     fn spread_samples_one_launch_in_each_block_and_arms_no_step() {
         let telemetry = Telemetry::new();
         assert!(!telemetry.spreads());
-        let config = TelemetryConfig {
-            sampling: Sampling::Spread,
-            seed: 9,
-            ..TelemetryConfig::DEFAULT
-        };
+        let config =
+            TelemetryConfig { sampling: Sampling::Spread, seed: 9, ..TelemetryConfig::DEFAULT };
         telemetry.configure(config).unwrap();
         assert_eq!(telemetry.config(), config);
         assert!(telemetry.spreads());
@@ -335,11 +323,8 @@ mod tests {
     #[test]
     fn a_fixed_stride_arms_the_first_of_each_block() {
         let telemetry = Telemetry::new();
-        let config = TelemetryConfig {
-            every: 3,
-            sampling: Sampling::EveryNth,
-            ..TelemetryConfig::DEFAULT
-        };
+        let config =
+            TelemetryConfig { every: 3, sampling: Sampling::EveryNth, ..TelemetryConfig::DEFAULT };
         telemetry.configure(config).unwrap();
         let armed: Vec<bool> = (0..7).map(|_| telemetry.step_begin().is_armed()).collect();
         assert_eq!(armed, [true, false, false, true, false, false, true]);

@@ -66,11 +66,7 @@ pub fn write_trace(out: &mut impl Write, devices: &[DeviceTimelines<'_>]) -> io:
     let first = begins.filter_map(began_ns).min().unwrap_or(0);
     out.write_all(b"{\"schemaVersion\":1,\"producer\":\"metrale\",\"displayTimeUnit\":\"ns\",\n")?;
     out.write_all(b"\"distributedInfo\":{\"rank\":0},\n\"traceEvents\":[")?;
-    let mut trace = Trace {
-        out,
-        is_first: true,
-        last_id: 0,
-    };
+    let mut trace = Trace { out, is_first: true, last_id: 0 };
     for device in devices {
         trace.device(device, first)?;
     }
@@ -167,10 +163,7 @@ impl<W: Write> Trace<'_, W> {
             names: names(of),
             streams: HashMap::new(),
         };
-        let host = format!(
-            "host of GPU {}: when it launched is not measured",
-            of.device
-        );
+        let host = format!("host of GPU {}: when it launched is not measured", of.device);
         self.name_process(of.device, &format!("GPU {}", of.device))?;
         self.name_process(HOST + of.device, &host)?;
         let mut free_ns = FIRST_NS;
@@ -261,13 +254,7 @@ impl<W: Write> Trace<'_, W> {
         let event = device.on_host("cuda_driver", call, at_ns..at_ns);
         self.event(&event, &LaunchArguments { correlation })?;
         let lane = device.lane(span);
-        let arguments = KernelArguments {
-            device: device.number,
-            stream,
-            correlation,
-            kind,
-            lane,
-        };
+        let arguments = KernelArguments { device: device.number, stream, correlation, kind, lane };
         let event = device.on_gpu(category, name, stream, layout, span);
         self.event(&event, &arguments)
     }
@@ -295,27 +282,17 @@ impl<W: Write> Trace<'_, W> {
     fn name(&mut self, what: &str, process: u32, thread: usize, name: &str) -> io::Result<()> {
         self.begin_event()?;
         let out = &mut *self.out;
-        write!(
-            out,
-            "{{\"ph\":\"M\",\"name\":\"{what}\",\"pid\":{process},\"tid\":{thread}"
-        )?;
+        write!(out, "{{\"ph\":\"M\",\"name\":\"{what}\",\"pid\":{process},\"tid\":{thread}")?;
         self.arguments(&Name { name })
     }
 
     fn event(&mut self, event: &Event<'_>, arguments: &impl Serialize) -> io::Result<()> {
         self.begin_event()?;
         let out = &mut *self.out;
-        write!(
-            out,
-            "{{\"ph\":\"X\",\"cat\":\"{}\",\"name\":",
-            event.category
-        )?;
+        write!(out, "{{\"ph\":\"X\",\"cat\":\"{}\",\"name\":", event.category)?;
         serde_json::to_writer(&mut *out, event.name)?;
         write!(out, ",\"pid\":{},\"tid\":{}", event.process, event.thread)?;
-        let (start, length) = (
-            Microseconds(event.start_ns.into()),
-            Microseconds(event.ns.into()),
-        );
+        let (start, length) = (Microseconds(event.start_ns.into()), Microseconds(event.ns.into()));
         write!(out, ",\"ts\":{start},\"dur\":{length}")?;
         self.arguments(arguments)
     }

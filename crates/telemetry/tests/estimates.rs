@@ -61,11 +61,7 @@ struct Steady {
 impl Steady {
     fn new(seed: u64) -> Self {
         let mut chance = Chance::new(seed);
-        Self {
-            batch: chance.between(4.0, 64.0),
-            rare_rate: chance.between(0.6, 0.9),
-            chance,
-        }
+        Self { batch: chance.between(4.0, 64.0), rare_rate: chance.between(0.6, 0.9), chance }
     }
 }
 
@@ -75,11 +71,7 @@ impl Steps for Steady {
     }
 
     fn step(&mut self, _: u64) -> Launches {
-        let Self {
-            chance,
-            batch,
-            rare_rate,
-        } = self;
+        let Self { chance, batch, rare_rate } = self;
         let mut ns = |ns: f64, sigma| (ns * chance.spread(sigma)) as u64;
         let mut launches = vec![
             (LANE_DECODE, GEMM, ns(400_000.0, 0.2)),
@@ -129,11 +121,7 @@ impl Steps for Drifting {
         self.context = (self.context + chance.between(-40.0, 40.0)).clamp(100.0, 8_000.0);
         let mut launches = vec![
             (LANE_DECODE, GEMM, 400_000.0 + 3_000.0 * self.batch),
-            (
-                LANE_DECODE,
-                ATTENTION,
-                self.batch * self.context * chance.between(0.9, 1.1),
-            ),
+            (LANE_DECODE, ATTENTION, self.batch * self.context * chance.between(0.9, 1.1)),
             (LANE_DECODE, SAMPLE, 20_000.0 * chance.spread(0.2)),
         ];
         if number.is_multiple_of(self.period) {
@@ -196,12 +184,7 @@ fn serve_and_tell(served: &mut Served, server: &mut impl Steps, steps: u64) -> (
 }
 
 fn config(every: u64, sampling: Sampling, seed: u64) -> TelemetryConfig {
-    TelemetryConfig {
-        level: Level::Kernel,
-        every,
-        sampling,
-        seed,
-    }
+    TelemetryConfig { level: Level::Kernel, every, sampling, seed }
 }
 
 /// How many claims two standard errors held, of how many, by lane and kernel.
@@ -214,13 +197,7 @@ fn held(sampling: Sampling, servers: u64) -> BTreeMap<(usize, u64), (u32, u32)> 
         let mut server = Drifting::new(seed + 1);
         let steps = 64 * server.chance.between(40.0, 200.0) as u64;
         let truth = serve(&mut served, &mut server, steps);
-        for KernelEstimate {
-            func,
-            lane,
-            estimate,
-            ..
-        } in served.telemetry.kernel_estimates()
-        {
+        for KernelEstimate { func, lane, estimate, .. } in served.telemetry.kernel_estimates() {
             assert_eq!(estimate.error.is_some(), estimate.steps >= ENOUGH_STEPS);
             if let Some(error) = estimate.error {
                 let off = estimate.total_ns - truth[&(lane, func)] as f64;
@@ -242,10 +219,7 @@ fn assert_held(sampling: Sampling, servers: u64) {
     let sum = |of: fn(&(u32, u32)) -> u32| found.values().map(of).sum::<u32>();
     let (held, claims) = (sum(|claims| claims.0), sum(|claims| claims.1));
     assert!(claims > 3 * servers as u32, "{claims} claims");
-    assert!(
-        f64::from(held) >= 0.93 * f64::from(claims),
-        "{held} of {claims}"
-    );
+    assert!(f64::from(held) >= 0.93 * f64::from(claims), "{held} of {claims}");
     for (kernel, (held, claims)) in found {
         if claims >= 100 {
             let share = f64::from(held) / f64::from(claims);
@@ -317,10 +291,7 @@ fn errors_of_a_merge_hold_the_truth_and_its_measured_sums_are_the_steps() {
 #[test]
 fn where_every_step_is_armed_the_estimate_is_the_sum() {
     let mut served = Served::new();
-    served
-        .telemetry
-        .configure(config(1, Sampling::Hashed, 0))
-        .unwrap();
+    served.telemetry.configure(config(1, Sampling::Hashed, 0)).unwrap();
     let truth = serve(&mut served, &mut Drifting::new(3), 500);
     let estimates = served.telemetry.kernel_estimates();
     assert_eq!(estimates.len(), truth.len());
@@ -336,10 +307,7 @@ fn where_every_step_is_armed_the_estimate_is_the_sum() {
         let found = served.telemetry.lane_estimate(lane);
         let own = truth.iter().filter(|(key, _)| key.0 == lane);
         let covered: u64 = own.map(|(_, ns)| ns).sum();
-        assert_eq!(
-            (found.armed_steps, found.armed_ns),
-            (found.steps, found.total_ns)
-        );
+        assert_eq!((found.armed_steps, found.armed_ns), (found.steps, found.total_ns));
         let share = found.covered.unwrap().share;
         assert!((share / (covered as f64 / found.total_ns as f64) - 1.0).abs() < 1e-12);
     }
@@ -368,14 +336,8 @@ fn a_change_of_the_sampling_begins_anew() {
         served.span(step, (SpanKey::Kernel(GEMM), LANE_DECODE, 1), 0, long);
         served.close(step);
     }
-    served
-        .telemetry
-        .configure(config(8, Sampling::Spread, 0))
-        .unwrap();
-    assert_eq!(
-        served.telemetry.lane_estimate(LANE_DECODE),
-        Default::default()
-    );
+    served.telemetry.configure(config(8, Sampling::Spread, 0)).unwrap();
+    assert_eq!(served.telemetry.lane_estimate(LANE_DECODE), Default::default());
     assert_eq!(served.telemetry.kernel_estimates(), []);
 
     let truth = serve(&mut served, &mut Drifting::new(6), 4_000);
@@ -383,25 +345,16 @@ fn a_change_of_the_sampling_begins_anew() {
     assert_eq!((lane.steps, lane.armed_steps, lane.armed_ns), (4_000, 0, 0));
     assert_eq!(lane.covered, None);
     let estimates = served.telemetry.kernel_estimates();
-    let gemm = estimates
-        .iter()
-        .find(|row| (row.func, row.lane) == (GEMM, LANE_DECODE))
-        .unwrap();
+    let gemm = estimates.iter().find(|row| (row.func, row.lane) == (GEMM, LANE_DECODE)).unwrap();
     let expected = truth[&(LANE_DECODE, GEMM)] as f64;
-    assert!(
-        (gemm.estimate.total_ns / expected - 1.0).abs() < 0.2,
-        "{gemm:?}"
-    );
+    assert!((gemm.estimate.total_ns / expected - 1.0).abs() < 0.2, "{gemm:?}");
 }
 
 /// Lane time of steps that are not armed is added up before it is handed on.
 #[test]
 fn a_pass_over_steps_of_two_windows_counts_those_of_the_later_one() {
     let mut served = Served::new();
-    served
-        .telemetry
-        .configure(config(64, Sampling::EveryNth, 0))
-        .unwrap();
+    served.telemetry.configure(config(64, Sampling::EveryNth, 0)).unwrap();
     let serve = |served: &mut Served, ns| {
         let step = served.telemetry.step_begin();
         let lane = (SpanKey::Lane(LANE_DECODE), LANE_DECODE, 1);
@@ -409,10 +362,7 @@ fn a_pass_over_steps_of_two_windows_counts_those_of_the_later_one() {
         served.close(step);
     };
     (0..8).for_each(|_| serve(&mut served, 1_000));
-    served
-        .telemetry
-        .configure(config(32, Sampling::EveryNth, 0))
-        .unwrap();
+    served.telemetry.configure(config(32, Sampling::EveryNth, 0)).unwrap();
     (0..8).for_each(|_| serve(&mut served, 10));
     served.harvest();
     let lane = served.telemetry.lane_estimate(LANE_DECODE);

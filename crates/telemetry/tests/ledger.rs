@@ -92,11 +92,7 @@ impl EventOps for Ops {
         self.progress.started.fetch_add(1, Ordering::SeqCst);
         POLLS.set(POLLS.get() + 1);
         let stream = self.touch(slot, |at| at.load(Ordering::Relaxed));
-        if poll_fails(stream) {
-            SpanPoll::Failed
-        } else {
-            SpanPoll::Ready(stream)
-        }
+        if poll_fails(stream) { SpanPoll::Failed } else { SpanPoll::Ready(stream) }
     }
     fn admits(&self, stream: u64) -> bool {
         !is_refused(stream)
@@ -108,9 +104,7 @@ fn open_by(ledger: &Ledger) -> (u64, u64) {
     let over =
         ledger.landed + ledger.failed + ledger.cancelled + ledger.reclaimed + ledger.in_flight;
     (
-        ledger
-            .attempts
-            .abs_diff(ledger.begun + ledger.dropped + ledger.refused),
+        ledger.attempts.abs_diff(ledger.begun + ledger.dropped + ledger.refused),
         ledger.begun.abs_diff(over),
     )
 }
@@ -130,11 +124,7 @@ struct Expected {
 fn work(ring: &SpanRing<Ops>, instruments: &KernelInstruments, own: u64) -> Expected {
     let progress = &ring.ops().progress;
     let mut expected = Expected::default();
-    let mut row = KernelTime {
-        func: own,
-        total_ns: 0,
-        samples: 0,
-    };
+    let mut row = KernelTime { func: own, total_ns: 0, samples: 0 };
     for attempt in 0..ATTEMPTS {
         let stream = own * 1_000 + attempt % 50;
         expected.refused += u64::from(is_refused(stream));
@@ -178,22 +168,10 @@ fn read(ring: &SpanRing<Ops>, last: &Ledger) -> Ledger {
         "off by {attempts} and {begun} with {in_progress} in progress: {now:?}"
     );
     let counts = |l: &Ledger| {
-        [
-            l.attempts,
-            l.begun,
-            l.landed,
-            l.dropped,
-            l.refused,
-            l.failed,
-            l.cancelled,
-            l.passes,
-        ]
+        [l.attempts, l.begun, l.landed, l.dropped, l.refused, l.failed, l.cancelled, l.passes]
     };
     let forward = counts(last).into_iter().zip(counts(&now));
-    assert!(
-        forward.into_iter().all(|(before, after)| before <= after),
-        "{last:?} then {now:?}"
-    );
+    assert!(forward.into_iter().all(|(before, after)| before <= after), "{last:?} then {now:?}");
     now
 }
 
@@ -224,10 +202,7 @@ fn the_ledger_closes_and_a_reading_is_off_by_at_most_the_operations_in_progress(
         let expected: Result<Vec<_>, _> = workers.into_iter().map(join).collect();
         (expected.expect("the workers end"), readings)
     });
-    assert!(
-        readings > 100,
-        "only {readings} readings beside the workers"
-    );
+    assert!(readings > 100, "only {readings} readings beside the workers");
     let rest = ring.harvest(&instruments) as u64;
     let ledger = ring.ledger();
     assert_eq!(open_by(&ledger), (0, 0), "{ledger:?}");

@@ -26,9 +26,7 @@ fn record(thread: u64) {
         // New kernels come all the time, and folds by sums of 2^36 ns.
         let func = 1 + (at * 7 + thread) % (1 + KERNELS * at / RECORDS);
         let ns = if at % 64 == 0 { 1 << 36 } else { func };
-        TELEMETRY
-            .instruments()
-            .record(SpanKey::Kernel(func << 8), ns);
+        TELEMETRY.instruments().record(SpanKey::Kernel(func << 8), ns);
     }
 }
 
@@ -51,11 +49,7 @@ fn no_series_falls_while_kernels_are_promoted_and_recorded() {
             .collect();
         for (label, (ns, samples)) in &before {
             let after = now.get(label).expect("a series stays");
-            assert!(
-                after.0 >= *ns && after.1 >= *samples,
-                "{label} fell: {ns} to {}",
-                after.0
-            );
+            assert!(after.0 >= *ns && after.1 >= *samples, "{label} fell: {ns} to {}", after.0);
         }
         before = now;
         reads += 1;
@@ -83,8 +77,5 @@ fn no_series_falls_while_kernels_are_promoted_and_recorded() {
     let kernels = TELEMETRY.instruments().kernels();
     let sum = |of: fn(&(u64, u64)) -> u64| before.values().map(of).sum::<u64>();
     assert_eq!(sum(|(_, samples)| *samples), WRITERS * RECORDS);
-    assert_eq!(
-        sum(|(ns, _)| *ns),
-        kernels.iter().map(|kernel| kernel.total_ns).sum::<u64>()
-    );
+    assert_eq!(sum(|(ns, _)| *ns), kernels.iter().map(|kernel| kernel.total_ns).sum::<u64>());
 }

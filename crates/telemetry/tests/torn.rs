@@ -47,24 +47,15 @@ fn no_snapshot_is_torn_under_hammering_writers() {
             let snapshot = HISTOGRAM.snapshot();
             assert!(snapshot.exact);
             for bucket in snapshot.buckets {
-                let value = VALUES
-                    .iter()
-                    .position(|&ns| bucket_index(ns) == bucket.index);
+                let value = VALUES.iter().position(|&ns| bucket_index(ns) == bucket.index);
                 let value = value.expect("one of the values");
                 let sum = u128::from(bucket.count) * u128::from(VALUES[value]);
                 assert_eq!(bucket.sum_ns, sum as u64, "torn, at {} ns", VALUES[value]);
-                assert!(
-                    bucket.count >= before[value],
-                    "went back, at {} ns",
-                    VALUES[value]
-                );
+                assert!(bucket.count >= before[value], "went back, at {} ns", VALUES[value]);
                 before[value] = bucket.count;
             }
         }
-        println!(
-            "{snapshots} snapshots, {} observations beside them",
-            before.iter().sum::<u64>()
-        );
+        println!("{snapshots} snapshots, {} observations beside them", before.iter().sum::<u64>());
         assert!(before.iter().all(|&count| count > 0), "{before:?}");
     });
 }

@@ -31,19 +31,13 @@ impl RecorderSource for Named {
             8 => ("decode graph", RowKind::Graph),
             _ => return None,
         };
-        Some(KernelName {
-            text: text.into(),
-            kind,
-        })
+        Some(KernelName { text: text.into(), kind })
     }
 }
 
 fn served() -> Served {
     let served = Served::new();
-    let config = TelemetryConfig {
-        every: 1,
-        ..TelemetryConfig::DEFAULT
-    };
+    let config = TelemetryConfig { every: 1, ..TelemetryConfig::DEFAULT };
     served.telemetry.configure(config).unwrap();
     served
 }
@@ -54,26 +48,12 @@ fn serve_step(served: &mut Served) {
     let mut span = |key, lane, stream, start_ns, ns| {
         served.span(step, (key, lane, stream), start_ns, SpanPoll::Ready(ns));
     };
-    span(
-        SpanKey::Lane(LANE_PREFILL),
-        LANE_PREFILL,
-        STREAM,
-        500,
-        2_000,
-    );
+    span(SpanKey::Lane(LANE_PREFILL), LANE_PREFILL, STREAM, 500, 2_000);
     span(SpanKey::Kernel(7), LANE_PREFILL, STREAM, 1_000, 1_250);
-    span(
-        SpanKey::Lane(LANE_DECODE),
-        LANE_DECODE,
-        STREAM,
-        3_001,
-        4_000,
-    );
+    span(SpanKey::Lane(LANE_DECODE), LANE_DECODE, STREAM, 3_001, 4_000);
     span(SpanKey::Kernel(8), LANE_DECODE, STREAM, 3_001, 3_999);
     span(SpanKey::Kernel(9), LANE_DECODE, SIDE, 6_000, 2_000);
-    served
-        .telemetry
-        .shape(step, StepShape::new().prompt_tokens(512));
+    served.telemetry.shape(step, StepShape::new().prompt_tokens(512));
     served.telemetry.close_step(step, Some(10_000..19_000));
     served.close(step);
     served.harvest();
@@ -81,11 +61,7 @@ fn serve_step(served: &mut Served) {
 
 fn trace(telemetry: &Telemetry) -> String {
     let timelines = telemetry.timelines();
-    let device = DeviceTimelines {
-        device: 3,
-        telemetry,
-        timelines: &timelines,
-    };
+    let device = DeviceTimelines { device: 3, telemetry, timelines: &timelines };
     let mut json = Vec::new();
     write_trace(&mut json, &[device]).expect("memory");
     String::from_utf8(json).expect("UTF-8")
@@ -102,9 +78,8 @@ fn a_step_is_written_as_the_profiler_would() {
     assert_eq!(text, include_str!("data/trace.json"));
     let json: Value = serde_json::from_str(&text).expect("JSON");
     let events = json["traceEvents"].as_array().expect("events");
-    let gemm = events
-        .iter()
-        .find(|event| event["args"]["correlation"] == 3 && event["cat"] == "kernel");
+    let gemm =
+        events.iter().find(|event| event["args"]["correlation"] == 3 && event["cat"] == "kernel");
     assert_eq!(gemm.expect("it ran")["name"], "gemm<\"f16\", '\\n'>\n");
 }
 

@@ -69,9 +69,7 @@ pub(super) fn run() -> Result<()> {
     } else {
         problems.iter().for_each(|problem| println!("{problem}"));
         let count = problems.len();
-        Err(Error::Bench(format!(
-            "{count} gate(s) failed, listed above"
-        )))
+        Err(Error::Bench(format!("{count} gate(s) failed, listed above")))
     }
 }
 
@@ -83,10 +81,7 @@ pub(super) fn output(command: &mut Command) -> Result<String> {
         Ok(String::from_utf8_lossy(&out.stdout).into_owned())
     } else {
         let said = String::from_utf8_lossy(&out.stderr);
-        Err(Error::Bench(format!(
-            "{asked} ended with {}: {said}",
-            out.status
-        )))
+        Err(Error::Bench(format!("{asked} ended with {}: {said}", out.status)))
     }
 }
 
@@ -110,13 +105,9 @@ fn count_paths(binary: &Path) -> Result<BTreeMap<String, f64>> {
     for line in output(Command::new(binary).arg("paths"))?.lines() {
         let mut words = line.split(' ');
         let (Some(name), Some(n), Some(minus)) = (words.next(), words.next(), words.next()) else {
-            return Err(Error::Bench(format!(
-                "{PACKAGE} paths: {line:?} is no path"
-            )));
+            return Err(Error::Bench(format!("{PACKAGE} paths: {line:?} is no path")));
         };
-        let n: u64 = n
-            .parse()
-            .map_err(|_| Error::Bench(format!("{line:?}: no count")))?;
+        let n: u64 = n.parse().map_err(|_| Error::Bench(format!("{line:?}: no count")))?;
         let (once, twice) = (count(name, n)?, count(name, 2 * n)?);
         let each = twice.saturating_sub(once) as f64 / n as f64;
         let other = counts.get(minus).copied().unwrap_or(0.0);
@@ -127,9 +118,7 @@ fn count_paths(binary: &Path) -> Result<BTreeMap<String, f64>> {
 
 /// All instructions of a callgrind profile.
 fn total(profile: &str) -> Option<u64> {
-    let line = profile
-        .lines()
-        .find_map(|line| line.strip_prefix("totals: "))?;
+    let line = profile.lines().find_map(|line| line.strip_prefix("totals: "))?;
     line.trim().parse().ok()
 }
 
@@ -164,9 +153,7 @@ fn table(counts: &BTreeMap<String, f64>, limits: &BTreeMap<String, f64>) -> Stri
         let (plain, ratio) = naive.map_or((String::new(), String::new()), |plain| {
             (format!("{plain:.1}"), format!("{:.3}", count / plain))
         });
-        lines.push(format!(
-            "{name:<24}{count:>14.1}{limit:>10}{plain:>12}{ratio:>8}"
-        ));
+        lines.push(format!("{name:<24}{count:>14.1}{limit:>10}{plain:>12}{ratio:>8}"));
     }
     lines.join("\n")
 }
@@ -194,22 +181,17 @@ fn check_calls(counted: &Calls, limits: &Calls) -> Vec<String> {
             problems.push(format!("{LIMITS}: no [driver_calls.{workload}]"));
             continue;
         };
-        let names = calls
-            .keys()
-            .chain(expected.keys().filter(|name| !calls.contains_key(*name)));
+        let names = calls.keys().chain(expected.keys().filter(|name| !calls.contains_key(*name)));
         for name in names {
             let (found, asked) = (calls.get(name), expected.get(name));
             let (found, asked) = (found.unwrap_or(&0), asked.unwrap_or(&0));
             if found != asked {
-                problems.push(format!(
-                    "{workload}: {found} calls of {name}, {LIMITS} says {asked}"
-                ));
+                problems
+                    .push(format!("{workload}: {found} calls of {name}, {LIMITS} says {asked}"));
             }
         }
     }
-    let unknown = limits
-        .keys()
-        .filter(|workload| !counted.contains_key(*workload));
+    let unknown = limits.keys().filter(|workload| !counted.contains_key(*workload));
     problems.extend(unknown.map(|workload| format!("{LIMITS}: {workload} is no workload")));
     problems
 }
@@ -219,9 +201,7 @@ mod tests {
     use super::*;
 
     fn numbers<const N: usize>(of: [(&str, f64); N]) -> BTreeMap<String, f64> {
-        of.into_iter()
-            .map(|(name, count)| (name.to_owned(), count))
-            .collect()
+        of.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
     }
 
     #[test]
@@ -234,15 +214,9 @@ mod tests {
     #[test]
     fn a_path_over_its_limit_or_without_one_fails() {
         let counts = numbers([("begin", 10.0), ("naive_begin", 90.0)]);
-        assert_eq!(
-            check_instructions(&counts, &numbers([("begin", 10.0)])),
-            [""; 0]
-        );
+        assert_eq!(check_instructions(&counts, &numbers([("begin", 10.0)])), [""; 0]);
         let over = check_instructions(&counts, &numbers([("begin", 9.9)]));
-        assert!(
-            over.len() == 1 && over[0].contains("10.0 instructions, at most 9.9"),
-            "{over:?}"
-        );
+        assert!(over.len() == 1 && over[0].contains("10.0 instructions, at most 9.9"), "{over:?}");
         let missing = check_instructions(&counts, &numbers([("end", 1.0)]));
         assert_eq!(missing.len(), 2, "{missing:?}");
         let nothing = check_instructions(&numbers([("begin", 0.0)]), &numbers([("begin", 9.0)]));

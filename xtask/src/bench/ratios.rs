@@ -38,13 +38,7 @@ const fn reach(
     other: (&'static str, &'static str),
     goal: f64,
 ) -> Reach {
-    Reach {
-        group,
-        parameter,
-        what,
-        other,
-        goal,
-    }
+    Reach { group, parameter, what, other, goal }
 }
 
 #[rustfmt::skip]
@@ -73,9 +67,7 @@ pub(super) fn run(filter: Option<&OsStr>) -> Result<()> {
     if filter.is_some() {
         return Ok(());
     }
-    let ids = REACH
-        .iter()
-        .map(|reach| format!("{}/.*/{}", reach.group, reach.parameter));
+    let ids = REACH.iter().map(|reach| format!("{}/.*/{}", reach.group, reach.parameter));
     let filter = format!("^({})$", ids.collect::<Vec<_>>().join("|"));
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
@@ -101,37 +93,23 @@ fn measure(home: &Path, which: &[&str], filter: Option<&OsStr>) -> Result<Median
         "--measurement-time=0.2",
     ];
     // Criterion tells its progress on stderr: worth reading only where it fails.
-    let run = cmd!(
-        sh,
-        "cargo bench --quiet --package {PACKAGE} {which...} -- {short...} {filter...}"
-    );
-    let out = run
-        .env("CRITERION_HOME", home)
-        .quiet()
-        .ignore_status()
-        .output()?;
+    let run =
+        cmd!(sh, "cargo bench --quiet --package {PACKAGE} {which...} -- {short...} {filter...}");
+    let out = run.env("CRITERION_HOME", home).quiet().ignore_status().output()?;
     if !out.status.success() {
         eprint!("{}", String::from_utf8_lossy(&out.stderr));
-        return Err(Error::Bench(format!(
-            "the benchmarks ended with {}",
-            out.status
-        )));
+        return Err(Error::Bench(format!("the benchmarks ended with {}", out.status)));
     }
     read(home)
 }
 
 fn table(medians: &Medians) -> String {
-    let mut lines = vec![format!(
-        "{:<20}{:<34}{:<26}{:>12}{:>8}",
-        "group", "case", "what", "ns", "ours /"
-    )];
+    let mut lines =
+        vec![format!("{:<20}{:<34}{:<26}{:>12}{:>8}", "group", "case", "what", "ns", "ours /")];
     for (id, ns) in medians {
         let other = |function: &str| {
             let function = function.to_owned();
-            medians.get(&Id {
-                function,
-                ..id.clone()
-            })
+            medians.get(&Id { function, ..id.clone() })
         };
         let ratio = match (other(OURS), other("bare")) {
             _ if id.function == OURS || id.function == "bare" => String::new(),
@@ -156,10 +134,7 @@ fn reach_table(rounds: &[Medians]) -> String {
         "ours to the other", "median", "least..most", "goal"
     )];
     for reach in REACH {
-        let mut ratios: Vec<f64> = rounds
-            .iter()
-            .filter_map(|round| ratio(round, reach))
-            .collect();
+        let mut ratios: Vec<f64> = rounds.iter().filter_map(|round| ratio(round, reach)).collect();
         ratios.sort_by(f64::total_cmp);
         let (Some(least), Some(most)) = (ratios.first(), ratios.last()) else {
             continue;
@@ -167,10 +142,7 @@ fn reach_table(rounds: &[Medians]) -> String {
         let median = ratios[ratios.len() / 2];
         let spread = format!("{least:.3}..{most:.3}");
         let missed = if median > reach.goal { "  missed" } else { "" };
-        lines.push(format!(
-            "{:<44}{median:>8.3}{spread:>16}{:>8}{missed}",
-            reach.what, reach.goal
-        ));
+        lines.push(format!("{:<44}{median:>8.3}{spread:>16}{:>8}{missed}", reach.what, reach.goal));
     }
     lines.join("\n")
 }
@@ -205,10 +177,7 @@ mod tests {
             .map(|(ours, naive)| round(&REACH[0], ours, naive));
         let table = reach_table(&rounds);
         let line = table.lines().nth(1).expect("a row");
-        assert!(
-            line.contains("1.600") && line.contains("1.500..9.000"),
-            "{table}"
-        );
+        assert!(line.contains("1.600") && line.contains("1.500..9.000"), "{table}");
         assert!(!line.contains("missed"), "{table}");
         let table = reach_table(&rounds[1..2]);
         assert!(table.contains("missed"), "{table}");
@@ -217,10 +186,7 @@ mod tests {
     #[test]
     fn each_row_has_our_time_to_its_own() {
         let table = table(&round(&REACH[0], 5.0, 10.0));
-        let line = table
-            .lines()
-            .find(|line| line.contains(NAIVE))
-            .expect("a row");
+        let line = table.lines().find(|line| line.contains(NAIVE)).expect("a row");
         assert!(line.ends_with("0.50"), "{table}");
     }
 }

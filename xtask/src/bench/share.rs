@@ -65,10 +65,7 @@ pub(super) fn measure() -> Result<Share> {
     command
         // The binary starts itself once more, with the simulator's folder.
         .args(["--quiet", "--tool=callgrind", "--trace-children=yes"])
-        .arg(format!(
-            "--callgrind-out-file={}/%p",
-            folder.path().display()
-        ))
+        .arg(format!("--callgrind-out-file={}/%p", folder.path().display()))
         .arg(demo.get_program());
     for (name, value) in demo.get_envs() {
         command.env(name, value.unwrap_or(OsStr::new("")));
@@ -165,13 +162,7 @@ mod tests {
             ob=(2)\nfn=(2)\n1 900\nfn=(3)\n1 100\n\
             ob=(1)\nfn=(3)\n2 10\n\ntotals: 1164\n";
         let share = count(profile);
-        assert_eq!(
-            share,
-            Share {
-                recorder: 40,
-                all: 160
-            }
-        );
+        assert_eq!(share, Share { recorder: 40, all: 160 });
         assert_eq!(share.ratio(), 0.25);
         assert!(share.problem(0.25).is_none());
         assert!(share.problem(0.2).is_some());
@@ -180,13 +171,7 @@ mod tests {
     #[test]
     fn a_profile_without_the_recorder_is_a_problem() {
         let share = count("ob=(1) x\nfn=(1) y\n1 5\n");
-        assert_eq!(
-            share,
-            Share {
-                recorder: 0,
-                all: 5
-            }
-        );
+        assert_eq!(share, Share { recorder: 0, all: 5 });
         assert!(share.problem(1.0).is_some());
     }
 }

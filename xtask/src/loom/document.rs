@@ -70,10 +70,8 @@ fn problems(files: &[File]) -> Vec<String> {
     let unknown = |model: &str| !models.iter().any(|known| known == model);
     let mut found = Vec::new();
     for site in source::sites(files) {
-        let place = format!(
-            "{}: `{}`: {} {}",
-            site.path, site.function, site.access, site.ordering
-        );
+        let place =
+            format!("{}: `{}`: {} {}", site.path, site.function, site.access, site.ordering);
         let problem = match (site.ordering.as_str(), &site.model) {
             ("Relaxed", None) => continue,
             ("Relaxed", Some(_)) => "nothing to weaken, so no model".to_owned(),
@@ -89,12 +87,11 @@ fn problems(files: &[File]) -> Vec<String> {
         found.push(format!("{place}: {problem}"));
     }
     let of_mistakes = mistakes::all().filter(|mistake| unknown(mistake.model));
-    found.extend(of_mistakes.map(|mistake| {
-        format!(
-            "mistake {}: there is no model {}",
-            mistake.name, mistake.model
-        )
-    }));
+    found.extend(
+        of_mistakes.map(|mistake| {
+            format!("mistake {}: there is no model {}", mistake.name, mistake.model)
+        }),
+    );
     found
 }
 
@@ -139,14 +136,8 @@ mod tests {
     fn the_document_is_as_it_is_generated() {
         let files = files();
         let page = page(&files);
-        assert!(
-            page.contains("| `Open` |") && page.contains("| Acquire |"),
-            "{page}"
-        );
+        assert!(page.contains("| `Open` |") && page.contains("| Acquire |"), "{page}");
         let same = page == text(&files, PATH);
-        assert!(
-            same,
-            "{PATH} is not up to date: `cargo xtask loom --page` writes it"
-        );
+        assert!(same, "{PATH} is not up to date: `cargo xtask loom --page` writes it");
     }
 }

@@ -93,14 +93,7 @@ fn one_by_one(envs: &[(&str, OsString)], args: &[OsString]) -> Result<()> {
 
 /// Builds the test binaries of the workspace at `root`.
 fn binaries(root: &Path, envs: &[(&str, OsString)]) -> Result<Vec<PathBuf>> {
-    let build = [
-        "test",
-        "--package",
-        PACKAGE,
-        "--profile",
-        "loom",
-        "--no-run",
-    ];
+    let build = ["test", "--package", PACKAGE, "--profile", "loom", "--no-run"];
     let artifacts = cargo::build_in(root, &build, envs)?.into_iter();
     Ok(artifacts
         .filter(|artifact| artifact.profile.test)
@@ -111,21 +104,13 @@ fn binaries(root: &Path, envs: &[(&str, OsString)]) -> Result<Vec<PathBuf>> {
 /// The models of a test binary that `args` select.
 fn list(binary: &Path, args: &[OsString]) -> Result<Vec<String>> {
     let mut command = Command::new(binary);
-    command
-        .args(args)
-        .args([OsStr::new("--list"), OsStr::new("--format=terse")]);
-    let output = command
-        .output()
-        .context(|| format!("list the models of {}", binary.display()))?;
+    command.args(args).args([OsStr::new("--list"), OsStr::new("--format=terse")]);
+    let output = command.output().context(|| format!("list the models of {}", binary.display()))?;
     Ok(models(&String::from_utf8_lossy(&output.stdout)))
 }
 
 fn models(terse: &str) -> Vec<String> {
-    terse
-        .lines()
-        .filter_map(|line| line.strip_suffix(": test"))
-        .map(str::to_owned)
-        .collect()
+    terse.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -148,18 +133,12 @@ mod tests {
         );
         assert_eq!(
             flags(&[("RUSTFLAGS", "-Ca"), ("CARGO_ENCODED_RUSTFLAGS", "-Cb")]),
-            (
-                "CARGO_ENCODED_RUSTFLAGS",
-                "-Cb\x1f--cfg\x1fmetrale_loom".into()
-            )
+            ("CARGO_ENCODED_RUSTFLAGS", "-Cb\x1f--cfg\x1fmetrale_loom".into())
         );
     }
 
     #[test]
     fn lists_tests_and_no_benchmarks() {
-        assert_eq!(
-            models("a::b: test\nc: benchmark\n\nd: test\n"),
-            ["a::b", "d"]
-        );
+        assert_eq!(models("a::b: test\nc: benchmark\n\nd: test\n"), ["a::b", "d"]);
     }
 }

@@ -60,9 +60,7 @@ pub(super) fn sites(files: &[File]) -> Vec<Site> {
         path.starts_with(SOURCES) && !path.contains("/tests/") && !path.ends_with("/tests.rs")
     };
     let shipped = files.iter().filter(|file| ships(&file.path));
-    shipped
-        .flat_map(|file| of_file(&file.path, &file.text))
-        .collect()
+    shipped.flat_map(|file| of_file(&file.path, &file.text)).collect()
 }
 
 fn of_file(path: &str, text: &str) -> Vec<Site> {
@@ -129,12 +127,7 @@ fn read(text: &str) -> Vec<Token> {
 fn flatten(stream: TokenStream, tokens: &mut Vec<Token>) {
     let push = |tokens: &mut Vec<Token>, text: String, span: Span, word| {
         let (at, close) = (span.byte_range(), tokens.len());
-        tokens.push(Token {
-            text,
-            at,
-            close,
-            word,
-        });
+        tokens.push(Token { text, at, close, word });
     };
     for tree in stream {
         let word = matches!(tree, TokenTree::Ident(_));
@@ -269,14 +262,7 @@ mod tests {
         let found = of_file("a.rs", TEXT);
         let parts: Vec<_> = found
             .iter()
-            .map(|site| {
-                (
-                    &*site.function,
-                    &*site.access,
-                    &*site.ordering,
-                    &TEXT[site.at.clone()],
-                )
-            })
+            .map(|site| (&*site.function, &*site.access, &*site.ordering, &TEXT[site.at.clone()]))
             .collect();
         assert_eq!(
             parts,
@@ -312,10 +298,7 @@ mod tests {
             let path = format!("{SOURCES}{path}").replace("src/../", "");
             assert_eq!(sites(&[File::new(&path, text)]), []);
         }
-        assert_eq!(
-            sites(&[File::new("crates/telemetry/src/a.rs", text)]).len(),
-            1
-        );
+        assert_eq!(sites(&[File::new("crates/telemetry/src/a.rs", text)]).len(), 1);
     }
 
     #[test]

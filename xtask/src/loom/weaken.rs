@@ -51,9 +51,7 @@ pub(crate) fn run(only: &[OsString]) -> Result<()> {
     });
     if variants.is_empty() {
         let names = only.join(", ");
-        return Err(Error::Weaken(format!(
-            "nothing to weaken is called {names}"
-        )));
+        return Err(Error::Weaken(format!("nothing to weaken is called {names}")));
     }
     let scratch = Scratch::new(&tree.files)?;
     println!("the unchanged sources:");
@@ -146,9 +144,7 @@ fn variants(files: &[File]) -> Result<Vec<Variant>> {
     }
     if !misfits.is_empty() {
         let misfits = misfits.join("\n");
-        return Err(Error::Weaken(format!(
-            "{misfits}\nbring mistakes.rs up to date"
-        )));
+        return Err(Error::Weaken(format!("{misfits}\nbring mistakes.rs up to date")));
     }
     Ok(variants)
 }
@@ -171,17 +167,10 @@ impl Scratch {
         let target: PathBuf = cargo::metadata()?.target_directory.join("weaken").into();
         let (name, mut flags) = rustflags(&|name| std::env::var_os(name));
         // A variant may leave an import unused.
-        flags.push(if name == "RUSTFLAGS" {
-            " -Awarnings"
-        } else {
-            "\x1f-Awarnings"
-        });
+        flags.push(if name == "RUSTFLAGS" { " -Awarnings" } else { "\x1f-Awarnings" });
         Ok(Self {
             folder,
-            originals: files
-                .iter()
-                .map(|file| (file.path.clone(), file.text.clone()))
-                .collect(),
+            originals: files.iter().map(|file| (file.path.clone(), file.text.clone())).collect(),
             envs: vec![
                 (name, flags),
                 ("CARGO_TARGET_DIR", target.into()),
@@ -285,12 +274,7 @@ mod tests {
         for variant in variants {
             for (path, text) in &variant.files {
                 let original = files.iter().find(|file| file.path == *path);
-                assert_ne!(
-                    Some(text),
-                    original.map(|file| &file.text),
-                    "{}",
-                    variant.name
-                );
+                assert_ne!(Some(text), original.map(|file| &file.text), "{}", variant.name);
             }
         }
     }

@@ -19,9 +19,7 @@ pub(super) fn check(file: &File) -> Vec<Violation> {
     };
     let around = file.lines().filter(|(_, text)| names(text));
     let message = "only src/sync.rs names std::sync::atomic or loom; use crate::sync";
-    around
-        .map(|(line, _)| file.at(line, "atomics", message))
-        .collect()
+    around.map(|(line, _)| file.at(line, "atomics", message)).collect()
 }
 
 #[cfg(test)]

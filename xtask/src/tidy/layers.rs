@@ -24,12 +24,8 @@ const ORDER: &[&str] = &[
 
 /// The library crates that a server links, but http: whoever takes its feature
 /// `protobuf` asks for it.
-const LIBRARIES: &[&str] = &[
-    "metrale-gpu-sys",
-    "metrale-telemetry",
-    "metrale-gpu-runtime",
-    "metrale-capi",
-];
+const LIBRARIES: &[&str] =
+    &["metrale-gpu-sys", "metrale-telemetry", "metrale-gpu-runtime", "metrale-capi"];
 
 /// The only condition under which a library depends on loom.
 const LOOM: &str = "cfg(metrale_loom)";
@@ -73,11 +69,7 @@ pub(super) fn members(metadata: &Metadata) -> Vec<Member> {
                 .collect(),
         }
     };
-    metadata
-        .workspace_packages()
-        .into_iter()
-        .map(member)
-        .collect()
+    metadata.workspace_packages().into_iter().map(member).collect()
 }
 
 pub(super) fn check(members: &[Member]) -> Vec<Violation> {
@@ -112,14 +104,8 @@ pub(super) fn check(members: &[Member]) -> Vec<Violation> {
                 if !used.optional {
                     report("prometheus-client must be optional".to_owned());
                 }
-                let asked = used
-                    .features
-                    .iter()
-                    .any(|feature| feature.contains("protobuf"));
-                let turned_on = member
-                    .turns_on
-                    .iter()
-                    .any(|(_, on)| on.contains("protobuf"));
+                let asked = used.features.iter().any(|feature| feature.contains("protobuf"));
+                let turned_on = member.turns_on.iter().any(|(_, on)| on.contains("protobuf"));
                 if asked || turned_on {
                     report("asks prometheus-client for protobuf: that is the user's".to_owned());
                 }
@@ -147,15 +133,8 @@ mod tests {
     use super::*;
 
     fn workspace() -> Vec<Member> {
-        let bare = |name: &&str| Member {
-            name: (*name).to_owned(),
-            ..Member::default()
-        };
-        ORDER
-            .iter()
-            .chain(&["metrale-test-help"])
-            .map(bare)
-            .collect()
+        let bare = |name: &&str| Member { name: (*name).to_owned(), ..Member::default() };
+        ORDER.iter().chain(&["metrale-test-help"]).map(bare).collect()
     }
 
     /// The violations where `name` also uses `used`.
@@ -169,10 +148,7 @@ mod tests {
     }
 
     fn plain(name: &str) -> Use {
-        Use {
-            name: name.to_owned(),
-            ..Use::default()
-        }
+        Use { name: name.to_owned(), ..Use::default() }
     }
 
     #[test]
@@ -196,15 +172,9 @@ mod tests {
     fn telemetry_knows_cuda_only_under_nvtx() {
         let (telemetry, sys) = ("metrale-telemetry", plain("metrale-gpu-sys"));
         assert_eq!(with(telemetry, sys.clone(), &[]), 1);
-        let optional = Use {
-            optional: true,
-            ..sys
-        };
+        let optional = Use { optional: true, ..sys };
         let on = |pairs: &[(&str, &str)]| with(telemetry, optional.clone(), pairs);
-        let nvtx = [
-            ("nvtx", "dep:metrale-gpu-sys"),
-            ("nvtx", "metrale-gpu-sys/nvtx"),
-        ];
+        let nvtx = [("nvtx", "dep:metrale-gpu-sys"), ("nvtx", "metrale-gpu-sys/nvtx")];
         assert_eq!(on(&nvtx), 0);
         assert_eq!(on(&[("default", "dep:metrale-gpu-sys")]), 1);
         assert_eq!(on(&[("prometheus", "metrale-gpu-sys/nvtx")]), 1);
@@ -231,10 +201,8 @@ mod tests {
 
     #[test]
     fn libraries_know_loom_only_under_the_cfg() {
-        let under = |target: Option<&str>| Use {
-            target: target.map(str::to_owned),
-            ..plain("loom")
-        };
+        let under =
+            |target: Option<&str>| Use { target: target.map(str::to_owned), ..plain("loom") };
         for library in LIBRARIES {
             assert_eq!(with(library, under(Some(LOOM)), &[]), 0, "{library}");
             assert_eq!(with(library, under(None), &[]), 1, "{library}");

@@ -40,9 +40,7 @@ enum Target {
 
 fn resolve(folder: &str, link: &str) -> Target {
     let path = link.split(['#', '?']).next().unwrap_or_default();
-    let scheme = path
-        .split_once(':')
-        .is_some_and(|(scheme, _)| !scheme.contains('/'));
+    let scheme = path.split_once(':').is_some_and(|(scheme, _)| !scheme.contains('/'));
     if path.is_empty() || scheme {
         return Target::Elsewhere;
     }
@@ -87,13 +85,7 @@ mod tests {
         let file = File::new("docs/a.md", text);
         let found = check(&file, &|path| path == "docs/b.md");
         let seen: Vec<_> = found.iter().map(|v| (v.line, v.message.as_str())).collect();
-        assert_eq!(
-            seen,
-            [
-                (3, "`no.svg` leads nowhere"),
-                (5, "`gone.md` leads nowhere")
-            ]
-        );
+        assert_eq!(seen, [(3, "`no.svg` leads nowhere"), (5, "`gone.md` leads nowhere")]);
         assert_eq!(check(&File::new("a.rs", text), &|_| false), []);
     }
 }

@@ -64,9 +64,7 @@ fn check() -> Result<(usize, Vec<Violation>)> {
     let mut found = layers::check(&layers::members(&metadata));
     for file in &tree.files {
         found.extend(check_file(file));
-        found.extend(links::check(file, &|path| {
-            cargo::root().join(path).exists()
-        }));
+        found.extend(links::check(file, &|path| cargo::root().join(path).exists()));
     }
     found.sort();
     Ok((tree.files.len(), found))
@@ -94,12 +92,8 @@ mod tests {
 
     #[test]
     fn a_violation_reads_like_a_compiler_message() {
-        let mut violation = Violation {
-            path: "a/b.rs".into(),
-            line: 3,
-            rule: "words",
-            message: "bad".into(),
-        };
+        let mut violation =
+            Violation { path: "a/b.rs".into(), line: 3, rule: "words", message: "bad".into() };
         assert_eq!(violation.to_string(), "a/b.rs:3: [words] bad");
         violation.line = 0;
         assert_eq!(violation.to_string(), "a/b.rs: [words] bad");

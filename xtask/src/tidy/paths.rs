@@ -29,10 +29,7 @@ pub(super) fn check(file: &File) -> Vec<Violation> {
         let lock = file.path.ends_with("Cargo.lock") && text.starts_with("source = ");
         let toml = file.path.ends_with(".toml");
         if lock && !text.contains(CRATES_IO)
-            || toml
-                && SOURCES
-                    .iter()
-                    .any(|table| text.trim_start().starts_with(table))
+            || toml && SOURCES.iter().any(|table| text.trim_start().starts_with(table))
         {
             let message = "packages come from crates.io; a mirror is one machine's own affair";
             found.push(file.at(line, "paths", message));
@@ -63,20 +60,14 @@ mod tests {
             assert!(fires("a.md", &format!("see {folder}x")), "{folder}");
             assert!(fires("a.toml", &format!("a = \"{folder}x\"")), "{folder}");
             assert!(!fires("a.md", &format!("see ..{folder}x")), "{folder}");
-            assert!(
-                !fires("a.md", &format!("https://a.org{folder}x")),
-                "{folder}"
-            );
+            assert!(!fires("a.md", &format!("https://a.org{folder}x")), "{folder}");
         }
     }
 
     #[test]
     fn fires_on_other_package_sources() {
         assert!(!fires("Cargo.lock", &format!("source = \"{CRATES_IO}\"")));
-        assert!(fires(
-            "Cargo.lock",
-            "source = \"registry+https://a.org/index\""
-        ));
+        assert!(fires("Cargo.lock", "source = \"registry+https://a.org/index\""));
         assert!(fires("Cargo.lock", "source = \"git+https://a.org/b#1\""));
         assert!(fires(".cargo/config.toml", "[source.crates-io]"));
         assert!(fires(".cargo/config.toml", "[registries.other]"));

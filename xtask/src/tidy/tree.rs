@@ -22,10 +22,7 @@ pub(crate) struct File {
 impl File {
     /// A file with this path and text.
     pub(crate) fn new(path: &str, text: &str) -> Self {
-        Self {
-            path: path.to_owned(),
-            text: text.to_owned(),
-        }
+        Self { path: path.to_owned(), text: text.to_owned() }
     }
 
     /// Whether this is a Rust source.
@@ -45,12 +42,7 @@ impl File {
         rule: &'static str,
         message: impl Into<String>,
     ) -> Violation {
-        Violation {
-            path: self.path.clone(),
-            line,
-            rule,
-            message: message.into(),
-        }
+        Violation { path: self.path.clone(), line, rule, message: message.into() }
     }
 }
 
@@ -82,11 +74,7 @@ fn walk(root: &Path, under: &str, files: &mut Vec<File>) -> Result<()> {
         let entry = entry.context(what)?;
         let (name, kind) = (entry.file_name(), entry.file_type().context(what)?);
         let name = name.to_string_lossy();
-        let path = if under.is_empty() {
-            name.to_string()
-        } else {
-            format!("{under}/{name}")
-        };
+        let path = if under.is_empty() { name.to_string() } else { format!("{under}/{name}") };
         // A folder, or a file in a worktree: it is git's, not the project's.
         if name == ".git" {
             continue;

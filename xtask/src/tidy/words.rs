@@ -40,10 +40,7 @@ mod tests {
 
     #[test]
     fn fires_on_what_is_unfinished() {
-        assert_eq!(
-            count("a.rs", "#[test]\n    #[ignore = \"slow\"]\nfn f() {}"),
-            1
-        );
+        assert_eq!(count("a.rs", "#[test]\n    #[ignore = \"slow\"]\nfn f() {}"), 1);
         for word in WORDS {
             assert_eq!(count("a.rs", &format!("// {word}: later\n")), 1, "{word}");
             assert_eq!(count("a.md", &format!("a {word} b\n")), 1, "{word}");

@@ -17,10 +17,7 @@ const QUICK_ROUNDS: u32 = 4;
 
 impl Budget {
     pub(crate) fn new(time: Duration, quick: bool) -> Self {
-        Self {
-            ends: Instant::now() + time,
-            quick,
-        }
+        Self { ends: Instant::now() + time, quick }
     }
 
     /// A part of what is left: `1 / parts` of the time.
@@ -32,11 +29,7 @@ impl Budget {
     /// Rounds from 0: at least `least`, at most `most` (few where a quick run
     /// is asked for), and none begins after the time is used up.
     pub(crate) fn rounds(&self, least: u32, most: u32) -> impl Iterator<Item = u32> + use<> {
-        let most = if self.quick {
-            most.min(least.max(QUICK_ROUNDS))
-        } else {
-            most
-        };
+        let most = if self.quick { most.min(least.max(QUICK_ROUNDS)) } else { most };
         let ends = self.ends;
         (0..most).take_while(move |round| *round < least || Instant::now() < ends)
     }

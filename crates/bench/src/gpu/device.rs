@@ -187,9 +187,7 @@ impl Gpu {
         stream: Stream,
         mut values: [u64; N],
     ) -> Result<(), Failure> {
-        let mut arguments = values
-            .each_mut()
-            .map(|value| (&raw mut *value).cast::<c_void>());
+        let mut arguments = values.each_mut().map(|value| (&raw mut *value).cast::<c_void>());
         let (arguments, none) = (arguments.as_mut_ptr(), std::ptr::null_mut());
         let launch = self.cuda.launch;
         // SAFETY: a loaded kernel that takes so many numbers, and a live stream.
@@ -224,10 +222,7 @@ impl Gpu {
         let mut times = vec![0u64; TICKS];
         self.read(&mut times)?;
         let first = times.first().copied().unwrap_or(0);
-        Ok(times
-            .iter()
-            .map(|time| time.wrapping_sub(first) as f64)
-            .collect())
+        Ok(times.iter().map(|time| time.wrapping_sub(first) as f64).collect())
     }
 
     pub(crate) fn begin_capture(&self, stream: Stream, mode: u32) -> Result<(), Failure> {

@@ -171,9 +171,8 @@ impl Table {
     pub(crate) fn json(&self) -> Value {
         let row = |cells: &Vec<Cell>| {
             let named = self.columns.iter().zip(cells);
-            let object: Map<String, Value> = named
-                .map(|(column, cell)| (column.key(), cell.json()))
-                .collect();
+            let object: Map<String, Value> =
+                named.map(|(column, cell)| (column.key(), cell.json())).collect();
             Value::Object(object)
         };
         let rows: Vec<Value> = self.rows.iter().map(row).collect();
@@ -189,11 +188,7 @@ mod tests {
     fn table() -> Table {
         let columns = [("call", ""), ("median", "ns"), ("step", "µs/step")];
         let mut table = Table::new("cost", "What a call costs.", &columns);
-        table.row([
-            "a|b".into(),
-            Cell::number(1234.56, 1),
-            Cell::None("not measurable".into()),
-        ]);
+        table.row(["a|b".into(), Cell::number(1234.56, 1), Cell::None("not measurable".into())]);
         table
     }
 
@@ -209,11 +204,7 @@ mod tests {
 
     #[test]
     fn an_item_is_one_line_that_reads_back() {
-        for item in [
-            Item::Note("two\nlines".into()),
-            Item::Table(table()),
-            Item::Done,
-        ] {
+        for item in [Item::Note("two\nlines".into()), Item::Table(table()), Item::Done] {
             let line = serde_json::to_string(&item).expect("JSON");
             assert!(!line.contains('\n'));
             assert_eq!(serde_json::from_str::<Item>(&line).expect("an item"), item);

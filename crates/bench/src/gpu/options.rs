@@ -103,11 +103,7 @@ pub(crate) fn parse(arguments: Vec<OsString>, sections: &[&str]) -> Result<Optio
             NoOptions::Wrong(format!("{} (see --help)", one_line(&text)))
         }
     })?;
-    if let Some(unknown) = flags
-        .only
-        .iter()
-        .find(|id| !sections.contains(&id.as_str()))
-    {
+    if let Some(unknown) = flags.only.iter().find(|id| !sections.contains(&id.as_str())) {
         let (unknown, known) = (one_line(unknown), sections.join(", "));
         let line = format!("--only {unknown}: no such section; there are {known}");
         return Err(NoOptions::Wrong(line));
@@ -118,17 +114,12 @@ pub(crate) fn parse(arguments: Vec<OsString>, sections: &[&str]) -> Result<Optio
         device: flags.device.unwrap_or(0),
         quick: flags.quick,
         only: flags.only,
-        part: flags.section.map(|id| Part {
-            id,
-            seconds: flags.seconds.unwrap_or(60),
-        }),
+        part: flags.section.map(|id| Part { id, seconds: flags.seconds.unwrap_or(60) }),
     })
 }
 
 /// Arguments are quoted in errors, and may hold anything.
 fn one_line(text: &str) -> String {
     let cut: String = text.chars().take(200).collect();
-    cut.chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
+    cut.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }

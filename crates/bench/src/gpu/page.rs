@@ -147,11 +147,8 @@ impl Page {
     }
 
     pub(crate) fn json(&self) -> Value {
-        let machine: Map<String, Value> = self
-            .machine
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), json!(value)))
-            .collect();
+        let machine: Map<String, Value> =
+            self.machine.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
         let sections: Vec<Value> = self.sections.iter().map(Section::json).collect();
         json!({
             "schema": SCHEMA,
@@ -208,14 +205,8 @@ mod tests {
         assert!(page.sections[0].take(table(2.0)));
         assert!(!page.sections[0].take(Item::Done));
         let json = page.json();
-        assert_eq!(
-            json["sections"][0]["tables"].as_array().map(Vec::len),
-            Some(1)
-        );
-        assert_eq!(
-            json["sections"][0]["tables"][0]["rows"][0]["median_ns"],
-            2.0
-        );
+        assert_eq!(json["sections"][0]["tables"].as_array().map(Vec::len), Some(1));
+        assert_eq!(json["sections"][0]["tables"][0]["rows"][0]["median_ns"], 2.0);
         assert_eq!(json["schema"], super::SCHEMA);
     }
 
@@ -245,13 +236,7 @@ mod tests {
         assert_eq!(new, page.markdown());
         let mut names: Vec<_> = std::fs::read_dir(folder.path())
             .expect("listed")
-            .map(|entry| {
-                entry
-                    .expect("entry")
-                    .file_name()
-                    .into_string()
-                    .expect("UTF-8")
-            })
+            .map(|entry| entry.expect("entry").file_name().into_string().expect("UTF-8"))
             .collect();
         names.sort();
         assert_eq!(names, [FILES[1], FILES[0]]);

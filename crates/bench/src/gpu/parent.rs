@@ -89,11 +89,7 @@ fn attend(mut child: Child, time: Duration, take: &mut dyn FnMut(Item)) -> End {
             Ok(Item::Failed(why)) => end = Some(End::Failed(why)),
             Ok(Item::Done) => end = Some(End::Done),
             Ok(item) => take(item),
-            Err(RecvTimeoutError::Timeout) => {
-                end = Some(End::Late {
-                    trying: trying.take(),
-                })
-            }
+            Err(RecvTimeoutError::Timeout) => end = Some(End::Late { trying: trying.take() }),
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
@@ -112,9 +108,7 @@ fn lines(child: &mut Child) -> Receiver<Item> {
     let stdout = child.stdout.take();
     // Ends when the child's output is closed, at the latest when it is killed.
     std::thread::spawn(move || {
-        let lines = stdout
-            .into_iter()
-            .flat_map(|pipe| BufReader::new(pipe).lines());
+        let lines = stdout.into_iter().flat_map(|pipe| BufReader::new(pipe).lines());
         for line in lines.map_while(Result::ok) {
             let Some(line) = line.strip_prefix(MARK) else {
                 continue;
@@ -168,10 +162,7 @@ mod tests {
             (r#"tell '{"Failed":"why"}'"#, End::Failed("why".into())),
             (
                 "kill -SEGV $$",
-                End::Died {
-                    how: "died of signal 11".into(),
-                    trying: Some("a call".into()),
-                },
+                End::Died { how: "died of signal 11".into(), trying: Some("a call".into()) },
             ),
         ] {
             let (end, taken) = of(&format!("{told}{rest}"), LONG);
@@ -185,19 +176,14 @@ mod tests {
         let (end, _) = of(script, Duration::from_secs(1));
         // A slow machine may not have told in time what it tries.
         assert!(matches!(end, End::Late { .. }), "{end:?}");
-        let late = End::Late {
-            trying: Some("a call".into()),
-        };
+        let late = End::Late { trying: Some("a call".into()) };
         let why = late.failure().expect("a failure");
         assert_eq!(why, "it did not end in time in: a call");
     }
 
     #[test]
     fn an_item_that_cannot_be_read_is_a_failure() {
-        let why = of(r#"tell '{"Note":'"#, LONG)
-            .0
-            .failure()
-            .expect("a failure");
+        let why = of(r#"tell '{"Note":'"#, LONG).0.failure().expect("a failure");
         assert!(why.contains("cannot be read"), "{why}");
     }
 

@@ -20,23 +20,12 @@ pub(crate) struct Watch {
 }
 
 const fn watch(name: &'static str, level: Level, every: u64, sampling: Sampling) -> Watch {
-    let config = TelemetryConfig {
-        level,
-        every,
-        sampling,
-        seed: 0,
-    };
-    Watch {
-        name,
-        config: Some(config),
-    }
+    let config = TelemetryConfig { level, every, sampling, seed: 0 };
+    Watch { name, config: Some(config) }
 }
 
 /// No recorder.
-pub(crate) const BARE: Watch = Watch {
-    name: "no recorder",
-    config: None,
-};
+pub(crate) const BARE: Watch = Watch { name: "no recorder", config: None };
 
 /// Every step armed.
 pub(crate) const EVERY: Watch = watch("Kernel, N = 1", Level::Kernel, 1, Sampling::Hashed);
@@ -49,12 +38,7 @@ pub(crate) const WATCHES: [Watch; 6] = [
     watch("Off", Level::Off, 64, Sampling::Hashed),
     watch("Basic", Level::Basic, 64, Sampling::Hashed),
     DEFAULT,
-    watch(
-        "Kernel, Spread, N = 64",
-        Level::Kernel,
-        64,
-        Sampling::Spread,
-    ),
+    watch("Kernel, Spread, N = 64", Level::Kernel, 64, Sampling::Spread),
     EVERY,
 ];
 
@@ -72,10 +56,7 @@ pub(crate) fn recorder(
     telemetry: &'static Telemetry,
     harvest: Harvest,
 ) -> Result<Recorder, Failure> {
-    let config = RecorderConfig {
-        harvest,
-        ..RecorderConfig::default()
-    };
+    let config = RecorderConfig { harvest, ..RecorderConfig::default() };
     let driver = Arc::clone(&gpu.driver);
     // SAFETY: the context lives as long as the process.
     let made =
@@ -157,9 +138,7 @@ pub(crate) fn settle(recorder: &Recorder) -> Result<(), Failure> {
         }
         if began.elapsed() > PATIENCE {
             let health = recorder.health();
-            return Err(Failure::Other(format!(
-                "{left} spans did not land: {health:?}"
-            )));
+            return Err(Failure::Other(format!("{left} spans did not land: {health:?}")));
         }
         std::thread::sleep(Duration::from_micros(200));
     }
@@ -174,10 +153,7 @@ pub(crate) struct Around {
 
 impl Around {
     pub(crate) fn new(gpu: &Gpu) -> Result<Self, Failure> {
-        Ok(Self {
-            from: gpu.event()?,
-            to: gpu.event()?,
-        })
+        Ok(Self { from: gpu.event()?, to: gpu.event()? })
     }
 
     /// Runs `work` between the two events; what it gives.

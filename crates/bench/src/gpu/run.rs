@@ -65,16 +65,9 @@ pub(crate) fn all(driver: &Driver, options: &Options) -> ExitCode {
     for (name, value) in &machine {
         println!("{name}: {value}");
     }
-    let mut page = Page {
-        machine,
-        is_simulated: driver.is_simulated(),
-        sections: Vec::new(),
-    };
+    let mut page = Page { machine, is_simulated: driver.is_simulated(), sections: Vec::new() };
     let asked = |id: &str| options.only.is_empty() || options.only.iter().any(|only| only == id);
-    let wanted: Vec<_> = sections::ALL
-        .iter()
-        .filter(|section| asked(section.id))
-        .collect();
+    let wanted: Vec<_> = sections::ALL.iter().filter(|section| asked(section.id)).collect();
     let new = |section: &&sections::Section| Section::new(section.id, section.title, section.about);
     page.sections = wanted.iter().map(new).collect();
     let kept = || std::fs::create_dir_all(&options.out).and_then(|()| page.write(&options.out));
@@ -123,9 +116,7 @@ fn keep(page: &Page, options: &Options) {
 
 /// Measures one section and tells it on standard output.
 pub(crate) fn part(driver: Driver, options: &Options) -> ExitCode {
-    let tell = Tell {
-        options: options.clone(),
-    };
+    let tell = Tell { options: options.clone() };
     let Some(part) = &options.part else {
         return ExitCode::from(2);
     };
@@ -137,11 +128,7 @@ pub(crate) fn part(driver: Driver, options: &Options) -> ExitCode {
     let measured = catch_unwind(AssertUnwindSafe(|| match body {
         Body::OnDevice(measure) => {
             let gpu = Gpu::open(Arc::new(driver), options.device)?;
-            let bench = Bench {
-                gpu,
-                budget,
-                tell: tell.clone(),
-            };
+            let bench = Bench { gpu, budget, tell: tell.clone() };
             measure(&bench)
         }
         Body::OnDriver(measure) => measure(&driver, &tell),
@@ -168,18 +155,13 @@ const MINOR: u32 = 76;
 /// made.
 fn machine(driver: &Driver, device: u32) -> Result<Vec<(&'static str, String)>, NoDriver> {
     let path = driver.origin().path().to_owned();
-    let unusable = |failure: Failure| NoDriver::Unusable {
-        path: path.clone(),
-        why: failure.to_string(),
-    };
+    let unusable =
+        |failure: Failure| NoDriver::Unusable { path: path.clone(), why: failure.to_string() };
     let cuda = Functions::load(driver).map_err(unusable)?;
     cuda.init(0).map_err(unusable)?;
     let found = driver.device_count()?;
     if device >= found {
-        return Err(NoDriver::NoDevice {
-            asked: device,
-            found,
-        });
+        return Err(NoDriver::NoDevice { asked: device, found });
     }
     let ordinal = i32::try_from(device).unwrap_or(i32::MAX);
     let attribute = |number| {
@@ -194,10 +176,7 @@ fn machine(driver: &Driver, device: u32) -> Result<Vec<(&'static str, String)>, 
         ("driver", path.display().to_string()),
         ("driver file", file.display().to_string()),
         ("kernel module", kernel_module(driver.is_simulated())),
-        (
-            "driver's CUDA version",
-            format!("{}.{}", version / 1000, version % 1000 / 10),
-        ),
+        ("driver's CUDA version", format!("{}.{}", version / 1000, version % 1000 / 10)),
         ("device", device_name(driver, ordinal)),
         ("compute capability", capability.join(".")),
         ("multiprocessors", attribute(MULTIPROCESSORS)),
@@ -226,20 +205,14 @@ fn kernel_module(is_simulated: bool) -> String {
     }
     let text = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
     let line = text.lines().next().and_then(|line| line.split_once(':'));
-    line.map_or("not told".to_owned(), |(_, version)| {
-        version.trim().to_owned()
-    })
+    line.map_or("not told".to_owned(), |(_, version)| version.trim().to_owned())
 }
 
 /// The processor and how many of it this process may use.
 fn host() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = text
-        .lines()
-        .find_map(|line| line.strip_prefix("model name"));
-    let model = model.map_or("unknown processor", |name| {
-        name.trim_start_matches([' ', '\t', ':'])
-    });
+    let model = text.lines().find_map(|line| line.strip_prefix("model name"));
+    let model = model.map_or("unknown processor", |name| name.trim_start_matches([' ', '\t', ':']));
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     format!("{model}, {cores} processors")
 }

@@ -70,11 +70,7 @@ pub(crate) fn cost(
     let (Some(means), Some(p99_ns)) = (summary(means), quantile(&singles, 0.99)) else {
         return Err(Failure::Other("no round was timed".to_owned()));
     };
-    Ok(Cost {
-        median_ns: means.median,
-        p99_ns,
-        calls,
-    })
+    Ok(Cost { median_ns: means.median, p99_ns, calls })
 }
 
 /// What reading the clock twice takes, the median, ns.

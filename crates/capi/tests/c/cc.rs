@@ -30,11 +30,7 @@ pub(crate) fn has(program: &str) -> bool {
 /// The answer of a command that ends well.
 pub(crate) fn told(command: &mut Command) -> String {
     let output = command.output().expect("it starts");
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = &output;
+    let Output { status, stdout, stderr } = &output;
     let [stdout, stderr] = [stdout, stderr].map(|bytes| String::from_utf8_lossy(bytes));
     assert!(status.success(), "{command:?}: {status}\n{stdout}{stderr}");
     stdout.into_owned()
@@ -44,16 +40,7 @@ pub(crate) fn told(command: &mut Command) -> String {
 pub(crate) fn cc(program: &str, standard: &str) -> Command {
     let mut command = Command::new(program);
     command
-        .args([
-            standard,
-            "-Wall",
-            "-Wextra",
-            "-Wpedantic",
-            "-Werror",
-            "-O1",
-            "-g",
-            "-I",
-        ])
+        .args([standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-g", "-I"])
         .arg(file("include"))
         .arg("-I")
         .arg(file("tests/c/include"));
@@ -83,15 +70,8 @@ impl Program {
             Link::Shared => cc.arg("-L").arg(built()).arg("-lmetrale"),
             Link::Static => cc.arg(built().join("libmetrale.a")).args(["-lm", "-ldl"]),
         };
-        told(
-            cc.arg("-L")
-                .arg(library_folder())
-                .args(["-lcuda", "-pthread"]),
-        );
-        Self {
-            path,
-            _folder: folder,
-        }
+        told(cc.arg("-L").arg(library_folder()).args(["-lcuda", "-pthread"]));
+        Self { path, _folder: folder }
     }
 
     fn run(&self, mut command: Command) -> String {

@@ -17,9 +17,7 @@ fn header() -> String {
 /// The header without comments and line breaks.
 fn declarations() -> String {
     let lines = header();
-    let code = lines
-        .lines()
-        .filter(|line| !line.trim_start().starts_with("//"));
+    let code = lines.lines().filter(|line| !line.trim_start().starts_with("//"));
     let words: Vec<&str> = code.flat_map(str::split_whitespace).collect();
     words.join(" ")
 }
@@ -48,10 +46,7 @@ fn the_library_exports_what_the_header_declares() {
         .match_indices("metrale_")
         .filter_map(|(at, _)| declarations[at..].split_once('('))
         .map(|(name, _)| name)
-        .filter(|name| {
-            name.bytes()
-                .all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
-        })
+        .filter(|name| name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric()))
         .collect();
     let symbols = told(
         Command::new("nm")
@@ -64,13 +59,9 @@ fn the_library_exports_what_the_header_declares() {
 #[test]
 fn each_function_says_which_threads_may_call_it() {
     let header = header();
-    let (_, functions) = header
-        .split_once("extern \"C\" {\n#endif")
-        .expect("functions");
-    let functions: Vec<&str> = functions
-        .split("\n\n")
-        .filter(|text| text.contains("/// "))
-        .collect();
+    let (_, functions) = header.split_once("extern \"C\" {\n#endif").expect("functions");
+    let functions: Vec<&str> =
+        functions.split("\n\n").filter(|text| text.contains("/// ")).collect();
     assert!(functions.len() > 30, "{functions:#?}");
     for function in functions {
         assert!(function.contains("\n/// Any thread"), "{function}");
@@ -84,11 +75,7 @@ fn it_stands_alone_in_c_and_in_cpp() {
     let text = "#include <metrale.h>\nint main(void) { return (int)metrale_panics(); }\n";
     fs::write(&source, text).expect("a source");
     let object = folder.path().join("alone.o");
-    for (program, standard) in [
-        ("cc", "-std=c99"),
-        ("cc", "-std=c17"),
-        ("c++", "-std=c++11"),
-    ] {
+    for (program, standard) in [("cc", "-std=c99"), ("cc", "-std=c17"), ("c++", "-std=c++11")] {
         if has(program) {
             let mut compiler = cc(program, standard);
             told(compiler.arg("-c").arg(&source).arg("-o").arg(&object));
@@ -121,10 +108,6 @@ fn structures_have_one_layout() {
     });
     let folder = tempfile::tempdir().expect("a folder");
     let source = folder.path().join("layout.c");
-    fs::write(
-        &source,
-        format!("#include <metrale.h>\n{}", checks.concat()),
-    )
-    .expect("a source");
+    fs::write(&source, format!("#include <metrale.h>\n{}", checks.concat())).expect("a source");
     told(cc("cc", "-std=c11").arg("-fsyntax-only").arg(&source));
 }

@@ -57,10 +57,7 @@ fn the_example_of_the_documentation_serves() {
     let check = |page: &str| {
         let told = "# 256 steps, 1280000 ns of GPU time in decode\n";
         assert!(page.starts_with(told), "{page}");
-        assert!(
-            page.contains("metrale_gpu_lane_seconds_count{gpu="),
-            "{page}"
-        );
+        assert!(page.contains("metrale_gpu_lane_seconds_count{gpu="), "{page}");
     };
     check(&program.output());
     if has("valgrind") {

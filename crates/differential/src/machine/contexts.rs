@@ -31,11 +31,7 @@ impl Machine {
         for device in [0, 1] {
             let mut handle = 0;
             self.call(&CUDA.primary_retain, |call| call(&mut handle, device));
-            self.contexts.push(Context {
-                handle,
-                is_primary: true,
-                is_pinned: true,
-            });
+            self.contexts.push(Context { handle, is_primary: true, is_pinned: true });
         }
         self.ctx_set(0);
         self.module_load();
@@ -57,10 +53,7 @@ impl Machine {
         if context == 0 {
             return 0;
         }
-        let place = self
-            .contexts
-            .iter()
-            .position(|known| known.handle == context);
+        let place = self.contexts.iter().position(|known| known.handle == context);
         place.map_or(GONE, |place| place as u64 + 1)
     }
 
@@ -123,22 +116,14 @@ impl Machine {
         let (mut handle, device) = (0, i32::from(device) % 2);
         let made = self.call(&CUDA.ctx_create, |call| call(&mut handle, 0, device));
         if made.is_success() {
-            self.contexts.push(Context {
-                handle,
-                is_primary: false,
-                is_pinned: false,
-            });
+            self.contexts.push(Context { handle, is_primary: false, is_pinned: false });
         }
     }
 
     pub(super) fn ctx_destroy(&mut self, c: u8) {
         let free = |context: &&Context| !context.is_primary && !context.is_pinned;
-        let candidates: Vec<u64> = self
-            .contexts
-            .iter()
-            .filter(free)
-            .map(|known| known.handle)
-            .collect();
+        let candidates: Vec<u64> =
+            self.contexts.iter().filter(free).map(|known| known.handle).collect();
         let Some(&context) = pick(&candidates, c) else {
             return;
         };

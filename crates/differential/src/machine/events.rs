@@ -18,12 +18,7 @@ impl Machine {
         let made = self.call(&CUDA.event_create, |call| call(&mut handle, flags));
         if made.is_success() {
             let context = self.current();
-            self.events.push(Event {
-                handle,
-                context,
-                is_timed,
-                is_pinned: false,
-            });
+            self.events.push(Event { handle, context, is_timed, is_pinned: false });
         }
     }
 
@@ -94,12 +89,8 @@ impl Machine {
 
     /// Pairs of timed events that follow each other.
     pub(super) fn timed_pairs(&self) -> Vec<(u64, u64)> {
-        let timed: Vec<u64> = self
-            .events
-            .iter()
-            .filter(|event| event.is_timed)
-            .map(|event| event.handle)
-            .collect();
+        let timed: Vec<u64> =
+            self.events.iter().filter(|event| event.is_timed).map(|event| event.handle).collect();
         timed.windows(2).map(|pair| (pair[0], pair[1])).collect()
     }
 }

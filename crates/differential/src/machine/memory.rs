@@ -28,9 +28,7 @@ impl Machine {
         let made = if sync {
             self.call(&CUDA.mem_alloc, |call| call(&mut address, BYTES))
         } else {
-            self.call(&CUDA.mem_alloc_async, |call| {
-                call(&mut address, BYTES, stream)
-            })
+            self.call(&CUDA.mem_alloc_async, |call| call(&mut address, BYTES, stream))
         };
         if made.is_success() {
             self.memory.push(address);
@@ -99,16 +97,13 @@ impl Machine {
         if self.is_sync(sync) {
             self.call(&CUDA.copy_within, |call| call(to, from, BYTES));
         } else {
-            self.call(&CUDA.copy_within_async, |call| {
-                call(to, from, BYTES, stream)
-            });
+            self.call(&CUDA.copy_within_async, |call| call(to, from, BYTES, stream));
         }
     }
 
     fn see_host(&mut self, place: usize) {
         let sum = self.host[place].iter().fold(0, |sum: u64, byte| {
-            sum.wrapping_mul(31)
-                .wrapping_add(u64::from(byte.load(Relaxed)))
+            sum.wrapping_mul(31).wrapping_add(u64::from(byte.load(Relaxed)))
         });
         self.see("a buffer's bytes", 0, sum);
     }

@@ -242,14 +242,7 @@ impl Machine {
 
     fn see(&mut self, what: &'static str, status: u32, value: u64) {
         let (operation, thread, now_ns) = (self.operation, self.thread, control::now_ns());
-        self.trace.push(Seen {
-            operation,
-            thread,
-            what,
-            status,
-            value,
-            now_ns,
-        });
+        self.trace.push(Seen { operation, thread, what, status, value, now_ns });
     }
 
     /// Takes the application's calls out of the log.

@@ -52,11 +52,7 @@ impl Machine {
                 functions.push(function);
             }
         }
-        self.modules.push(Module {
-            handle,
-            context,
-            functions,
-        });
+        self.modules.push(Module { handle, context, functions });
     }
 
     pub(super) fn module_unload(&mut self, m: u8) {
@@ -66,9 +62,7 @@ impl Machine {
         let (handle, functions) = (module.handle, module.functions.clone());
         for place in 0..self.installed.len() {
             self.enter(place, Entry::Quiet, |guest| {
-                functions
-                    .iter()
-                    .for_each(|function| guest.forget(*function));
+                functions.iter().for_each(|function| guest.forget(*function));
             });
         }
         let is_acted = self.fault.is_none();
@@ -79,11 +73,8 @@ impl Machine {
     }
 
     pub(super) fn function(&self, choice: u8) -> Option<u64> {
-        let functions: Vec<u64> = self
-            .modules
-            .iter()
-            .flat_map(|module| module.functions.iter().copied())
-            .collect();
+        let functions: Vec<u64> =
+            self.modules.iter().flat_map(|module| module.functions.iter().copied()).collect();
         pick(&functions, choice).copied()
     }
 
@@ -106,11 +97,7 @@ impl Machine {
 
     /// How long work is to take.
     pub(super) fn duration(&self, ns: u32) -> u64 {
-        if self.setup.timing == Timing::Instant {
-            0
-        } else {
-            u64::from(ns)
-        }
+        if self.setup.timing == Timing::Instant { 0 } else { u64::from(ns) }
     }
 
     /// One launch, without a span.
@@ -137,9 +124,7 @@ impl Machine {
         };
         let (stream, ns) = (self.stream(s), self.duration(ns));
         let what = What::Kernel(function);
-        self.within_span(what, stream, span, |app| {
-            app.launch(function, stream.handle, ns)
-        });
+        self.within_span(what, stream, span, |app| app.launch(function, stream.handle, ns));
     }
 
     /// Launches `launch` within a span, if that is wanted and there is a guest.
@@ -150,9 +135,7 @@ impl Machine {
         wanted: bool,
         launch: impl FnOnce(&mut Self) -> Status,
     ) {
-        let place = self
-            .home(stream)
-            .filter(|_| wanted && self.may_span(stream));
+        let place = self.home(stream).filter(|_| wanted && self.may_span(stream));
         let begun = place.and_then(|place| Some((place, self.begin(place, what, true, stream)?)));
         let status = launch(self);
         if let Some((place, span)) = begun {

@@ -48,30 +48,18 @@ impl Machine {
         armed: bool,
         stream: Owned,
     ) -> Option<u64> {
-        let stream = Stream {
-            handle: stream.handle,
-            context: stream.context,
-        };
+        let stream = Stream { handle: stream.handle, context: stream.context };
         self.begin_at(place, what, armed, stream)
     }
 
     fn begin_at(&mut self, place: usize, what: What, armed: bool, stream: Stream) -> Option<u64> {
-        let entry = if what.is_lane() {
-            Entry::BeginLane
-        } else {
-            Entry::BeginLaunch
-        };
+        let entry = if what.is_lane() { Entry::BeginLane } else { Entry::BeginLaunch };
         let about = self.about(place, stream);
-        self.enter_for(place, entry, about, |guest| {
-            guest.begin(what, armed, stream)
-        })?
+        self.enter_for(place, entry, about, |guest| guest.begin(what, armed, stream))?
     }
 
     pub(super) fn end(&mut self, place: usize, what: What, span: u64, stream: Owned) {
-        let at = Stream {
-            handle: stream.handle,
-            context: stream.context,
-        };
+        let at = Stream { handle: stream.handle, context: stream.context };
         let about = self.about(place, at);
         self.enter_for(place, Entry::End, about, |guest| guest.end(what, span, at));
         let stream = self.told_apart(stream);
@@ -146,11 +134,7 @@ impl Machine {
 
     /// The context goes: its guests are closed first.
     pub(super) fn evict(&mut self, context: u64) {
-        while let Some(place) = self
-            .installed
-            .iter()
-            .position(|known| known.context == context)
-        {
+        while let Some(place) = self.installed.iter().position(|known| known.context == context) {
             self.remove(place, true);
         }
     }
@@ -171,9 +155,7 @@ impl Machine {
     }
 
     fn place_of(&self, span: &Span) -> Option<usize> {
-        self.installed
-            .iter()
-            .position(|known| known.id == span.installed)
+        self.installed.iter().position(|known| known.id == span.installed)
     }
 
     pub(super) fn begin_lane(&mut self, r: u8, lane: u8, s: u8, known: bool) {
@@ -213,10 +195,7 @@ impl Machine {
         if !self.may_span(stream) || self.spans.len() >= MAX_SPANS {
             return;
         }
-        let at = Stream {
-            handle: stream.handle,
-            context,
-        };
+        let at = Stream { handle: stream.handle, context };
         let begun = self.begin_at(place, what, armed, at);
         self.spans.push(Span {
             installed: self.installed[place].id,
@@ -279,10 +258,7 @@ impl Machine {
         let (Some(place), Some(begun)) = (self.place_of(&span), span.begun) else {
             return;
         };
-        let at = Stream {
-            handle: stream.handle,
-            context: 0,
-        };
+        let at = Stream { handle: stream.handle, context: 0 };
         if cancel {
             self.enter(place, Entry::Quiet, |guest| guest.cancel(span.what, begun));
         } else if span.is_over {
@@ -328,10 +304,7 @@ impl Machine {
             0 if known => self.installed[place].context,
             context => context,
         };
-        let at = Stream {
-            handle: stream.handle,
-            context,
-        };
+        let at = Stream { handle: stream.handle, context };
         let ledgers = guest.ledgers();
         let about = self.about(place, at);
         let mut before = self.open(ledgers, about);

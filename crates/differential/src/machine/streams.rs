@@ -16,12 +16,7 @@ impl Machine {
         let made = self.call(&CUDA.stream_create, |call| call(&mut handle, flags));
         if made.is_success() {
             let (context, serial) = (self.current(), self.next_serial());
-            self.streams.push(Owned {
-                handle,
-                context,
-                is_blocking,
-                serial,
-            });
+            self.streams.push(Owned { handle, context, is_blocking, serial });
         }
     }
 

@@ -43,12 +43,7 @@ impl Machine {
             fail_next(call, trouble.status, u64::from(trouble.skip));
             (call, trouble.status)
         });
-        Before {
-            ledgers,
-            stale: control::stale_handle_uses(),
-            troubled,
-            about,
-        }
+        Before { ledgers, stale: control::stale_handle_uses(), troubled, about }
     }
 
     pub(super) fn shut(&mut self, place: usize, entry: Entry, before: &Before, ledgers: Ledgers) {

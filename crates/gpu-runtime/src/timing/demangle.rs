@@ -31,11 +31,7 @@ pub fn demangle(name: &str) -> Cow<'_, str> {
     } else {
         false
     };
-    if readable && !out.0.is_empty() {
-        out.0.into()
-    } else {
-        name.into()
-    }
+    if readable && !out.0.is_empty() { out.0.into() } else { name.into() }
 }
 
 fn cpp(name: &str, out: &mut Bounded) -> bool {
@@ -68,15 +64,9 @@ mod tests {
     fn names_read_as_their_source_spells_them() {
         for (mangled, readable) in [
             ("_Z6vecAddPfS_S_i", "vecAdd(float*, float*, float*, int)"),
-            (
-                "_ZN7cutlass6KernelI4GemmLi128EEEvT_",
-                "void cutlass::Kernel<Gemm, 128>(Gemm)",
-            ),
+            ("_ZN7cutlass6KernelI4GemmLi128EEEvT_", "void cutlass::Kernel<Gemm, 128>(Gemm)"),
             ("_RNvC6_123foo3bar", "123foo::bar"),
-            (
-                "_ZN4core3fmt5Write9write_str17h0123456789abcdefE",
-                "core::fmt::Write::write_str",
-            ),
+            ("_ZN4core3fmt5Write9write_str17h0123456789abcdefE", "core::fmt::Write::write_str"),
         ] {
             assert_eq!(demangle(mangled), readable);
         }
@@ -84,10 +74,7 @@ mod tests {
         let mangled = format!("_Z1fI{}i{}Evv", "1AI".repeat(depth), "E".repeat(depth));
         let readable = format!("void f<{}int{} >()", "A<".repeat(depth), "> ".repeat(depth));
         let without_spaces = |text: &str| text.replace(' ', "");
-        assert_eq!(
-            without_spaces(&demangle(&mangled)),
-            without_spaces(&readable)
-        );
+        assert_eq!(without_spaces(&demangle(&mangled)), without_spaces(&readable));
     }
 
     #[test]
@@ -115,9 +102,7 @@ mod tests {
         let nested = format!("_Z1fI{}i{}Evv", "1AI".repeat(5_000), "E".repeat(5_000));
         let mut bomb = "_Z1fI1AIiiE".to_owned();
         for level in 0..60 {
-            let digit = char::from_digit(level % 36, 36)
-                .unwrap_or('0')
-                .to_ascii_uppercase();
+            let digit = char::from_digit(level % 36, 36).unwrap_or('0').to_ascii_uppercase();
             bomb.push_str(&format!("1BIS{digit}_S{digit}_E"));
         }
         bomb.push_str("Evv");

@@ -57,10 +57,7 @@ impl Recorder {
             std::thread::sleep(PAUSE.min(rest));
         }
         let now = shared.flow();
-        Drained {
-            landed: now.landed.saturating_sub(before.landed),
-            left: now.left,
-        }
+        Drained { landed: now.landed.saturating_sub(before.landed), left: now.left }
     }
 }
 
@@ -68,10 +65,7 @@ impl Shared {
     /// Landed so far, and not yet.
     fn flow(&self) -> Drained {
         let both = self.lanes.ledger().plus(self.kernels.ledger());
-        Drained {
-            landed: both.landed,
-            left: both.in_flight,
-        }
+        Drained { landed: both.landed, left: both.in_flight }
     }
 
     /// Whether nothing is left that a harvest could land or lay out. A step whose

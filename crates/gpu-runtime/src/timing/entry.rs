@@ -47,21 +47,13 @@ thread_local! {
 /// that no other thread's has.
 #[inline]
 pub(super) fn number_of(handle: u64) -> u64 {
-    if handle == PER_THREAD {
-        OF_THREAD | this_thread()
-    } else {
-        handle
-    }
+    if handle == PER_THREAD { OF_THREAD | this_thread() } else { handle }
 }
 
 /// Undoes [`number_of`].
 #[inline]
 pub(super) fn handle_of(stream: u64) -> u64 {
-    if is_per_thread(stream) {
-        PER_THREAD
-    } else {
-        stream
-    }
+    if is_per_thread(stream) { PER_THREAD } else { stream }
 }
 
 #[inline]
@@ -101,9 +93,7 @@ impl<'a> Entry<'a> {
     /// `None` for every other stream.
     #[inline]
     pub(super) fn of(stream: StreamRef<'_>, events: &'a CudaEvents) -> Option<Self> {
-        stream
-            .is_default_of(events.context())
-            .then(|| Self::open(events))
+        stream.is_default_of(events.context()).then(|| Self::open(events))
     }
 
     #[cold]

@@ -59,9 +59,7 @@ impl CudaEvents {
     ) -> Result<Self, InstallError> {
         // SAFETY: promised by the caller.
         let events = unsafe { make_all(&driver, 2 * slots) }?;
-        let pairs = events
-            .chunks_exact(2)
-            .map(|pair| Pair::new(pair[0], pair[1]));
+        let pairs = events.chunks_exact(2).map(|pair| Pair::new(pair[0], pair[1]));
         Ok(Self {
             context,
             context_id,
@@ -367,11 +365,7 @@ pub(super) unsafe fn make_all(driver: &Driver, count: usize) -> Result<Vec<usize
         if let Err(status) = status.ok() {
             // SAFETY: made above, never recorded, and nobody has them.
             let _ = unsafe { destroy_all(driver, events.iter().copied()) };
-            return Err(InstallError::Events {
-                asked: count,
-                made: events.len(),
-                status,
-            });
+            return Err(InstallError::Events { asked: count, made: events.len(), status });
         }
         events.push(event as usize);
     }

@@ -21,9 +21,7 @@ pub(super) struct Gpu {
 pub(super) fn of_current_context(driver: &Driver) -> Gpu {
     let device = device(driver);
     Gpu {
-        id: device
-            .and_then(|device| id(driver, device))
-            .unwrap_or_else(|| UNKNOWN.to_owned()),
+        id: device.and_then(|device| id(driver, device)).unwrap_or_else(|| UNKNOWN.to_owned()),
         name: device.and_then(|device| name(driver, device)),
     }
 }
@@ -93,9 +91,6 @@ mod tests {
             0x00, 0x01, 0x02, 0x0a, 0xb0, 0xc1, 0xd2, 0xe3, 0xf4, 0x05, 0x16, 0x27, 0x38, 0x49,
             0x5a, 0xff,
         ];
-        assert_eq!(
-            text(CUuuid { bytes }),
-            "0001020a-b0c1-d2e3-f405-162738495aff"
-        );
+        assert_eq!(text(CUuuid { bytes }), "0001020a-b0c1-d2e3-f405-162738495aff");
     }
 }

@@ -54,12 +54,7 @@ pub struct StepGuard<'r> {
 impl<'r> StepGuard<'r> {
     pub(super) fn new(shared: Option<&'r Shared>) -> Self {
         let open = OpenStep::begin(shared);
-        Self {
-            shared,
-            _range: OpenRange::step(open.step),
-            open,
-            not_send: PhantomData,
-        }
+        Self { shared, _range: OpenRange::step(open.step), open, not_send: PhantomData }
     }
 
     /// Whether all of the step's launches are timed, and laid out in time.
@@ -230,8 +225,7 @@ impl<'a> LaneGuard<'a> {
         kernel: KernelRef<'_>,
         stream: StreamRef<'b>,
     ) -> LaunchGuard<'b> {
-        self.open
-            .launch(self.shared, kernel, stream, &self.launches)
+        self.open.launch(self.shared, kernel, stream, &self.launches)
     }
 }
 
@@ -287,13 +281,7 @@ impl<'a> LaunchGuard<'a> {
         stream: StreamRef<'a>,
         span: Option<(&'a Shared, SpanToken)>,
     ) -> Self {
-        Self {
-            not_send: PhantomData,
-            count,
-            stream,
-            span,
-            failed: false,
-        }
+        Self { not_send: PhantomData, count, stream, span, failed: false }
     }
 
     /// Whether this is timed.

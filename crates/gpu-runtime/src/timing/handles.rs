@@ -30,9 +30,7 @@ impl ContextRef {
     /// # Errors
     /// [`InstallError::Context`], where there is none.
     pub fn current(driver: &Driver) -> Result<Self, InstallError> {
-        current_context(driver)
-            .map(Self)
-            .map_err(|status| InstallError::Context { status })
+        current_context(driver).map(Self).map_err(|status| InstallError::Context { status })
     }
 
     pub(super) const fn handle(self) -> u64 {
@@ -67,11 +65,7 @@ impl StreamRef<'_> {
     /// is used.
     #[must_use]
     pub const unsafe fn from_raw(handle: u64) -> Self {
-        Self {
-            handle,
-            context: 0,
-            lives: PhantomData,
-        }
+        Self { handle, context: 0, lives: PhantomData }
     }
 
     /// As [`from_raw`](Self::from_raw), of `context`. A
@@ -83,11 +77,7 @@ impl StreamRef<'_> {
     /// As for [`from_raw`](Self::from_raw), and the stream is of that context.
     #[must_use]
     pub const unsafe fn from_raw_of(handle: u64, context: ContextRef) -> Self {
-        Self {
-            handle,
-            context: context.0,
-            lives: PhantomData,
-        }
+        Self { handle, context: context.0, lives: PhantomData }
     }
 
     /// As the driver takes it.
@@ -106,11 +96,7 @@ impl StreamRef<'_> {
     /// if it is known to be of another one.
     #[inline]
     pub(super) fn number_in(self, context: u64) -> u64 {
-        if self.context == 0 || self.context == context {
-            number_of(self.handle)
-        } else {
-            FOREIGN
-        }
+        if self.context == 0 || self.context == context { number_of(self.handle) } else { FOREIGN }
     }
 }
 
@@ -202,12 +188,7 @@ impl KernelRef<'_> {
     /// The function is loaded for as long as the value is used.
     #[must_use]
     pub const unsafe fn from_raw(handle: u64) -> Self {
-        Self {
-            handle,
-            is_loaded: true,
-            kind: RowKind::Kernel,
-            lives: PhantomData,
-        }
+        Self { handle, is_loaded: true, kind: RowKind::Kernel, lives: PhantomData }
     }
 
     pub(super) const fn handle(self) -> u64 {
@@ -227,12 +208,7 @@ impl KernelRef<'_> {
 impl From<FuncRef> for KernelRef<'_> {
     #[inline]
     fn from(function: FuncRef) -> Self {
-        Self {
-            handle: function.0,
-            is_loaded: false,
-            kind: RowKind::Kernel,
-            lives: PhantomData,
-        }
+        Self { handle: function.0, is_loaded: false, kind: RowKind::Kernel, lives: PhantomData }
     }
 }
 
@@ -294,23 +270,13 @@ impl RegionRef {
 
     /// What begins a span of it.
     pub(super) const fn span(self) -> KernelRef<'static> {
-        KernelRef {
-            handle: self.0,
-            is_loaded: false,
-            kind: RowKind::Region,
-            lives: PhantomData,
-        }
+        KernelRef { handle: self.0, is_loaded: false, kind: RowKind::Region, lives: PhantomData }
     }
 }
 
 impl From<GraphRef> for KernelRef<'_> {
     fn from(graph: GraphRef) -> Self {
-        Self {
-            handle: graph.0,
-            is_loaded: false,
-            kind: RowKind::Graph,
-            lives: PhantomData,
-        }
+        Self { handle: graph.0, is_loaded: false, kind: RowKind::Graph, lives: PhantomData }
     }
 }
 
@@ -342,10 +308,7 @@ mod of_streams {
     impl From<Arc<CudaStream>> for OwnedStream {
         fn from(owner: Arc<CudaStream>) -> Self {
             Self {
-                stream: StreamRef {
-                    lives: PhantomData,
-                    ..StreamRef::from(&owner)
-                },
+                stream: StreamRef { lives: PhantomData, ..StreamRef::from(&owner) },
                 _owner: Some(owner),
             }
         }

@@ -54,9 +54,8 @@ impl Harvester {
     pub(super) fn start(shared: Arc<Shared>, interval: Duration) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let thread = std::thread::Builder::new()
-            .name("metrale-harvest".into())
-            .spawn(move || {
+        let thread =
+            std::thread::Builder::new().name("metrale-harvest".into()).spawn(move || {
                 this_thread_is_own();
                 if let Some(_busy) = shared.watch.busy() {
                     shared.enter_context();

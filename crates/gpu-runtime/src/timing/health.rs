@@ -124,9 +124,7 @@ impl Watch {
 
     /// Stops the recorder; the first cause is kept.
     pub(super) fn quarantine(&self, status: Status) {
-        let _ = self
-            .cause
-            .compare_exchange(0, status.0, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.cause.compare_exchange(0, status.0, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     pub(super) fn close(&self) {

@@ -72,12 +72,10 @@ pub fn install(recorder: Recorder) -> Result<(), AlreadyInstalledError> {
         step_began_ns: AtomicU64::new(NEVER),
         step_ended_ns: AtomicU64::new(NEVER),
     };
-    INSTALLED
-        .set(installed)
-        .map_err(|rejected| AlreadyInstalledError {
-            label: self::installed().map_or_else(String::new, |known| known.label().to_owned()),
-            rejected: Box::new(rejected.recorder),
-        })
+    INSTALLED.set(installed).map_err(|rejected| AlreadyInstalledError {
+        label: self::installed().map_or_else(String::new, |known| known.label().to_owned()),
+        rejected: Box::new(rejected.recorder),
+    })
 }
 
 /// The recorder of the process, if one is installed.
@@ -163,9 +161,7 @@ pub fn lane_begin<'a>(lane: usize, stream: impl Into<StreamRef<'a>>) {
     installed.launches_in.store(lane, Ordering::Relaxed);
     let Some((open, began)) = installed.lane_state(lane) else {
         // Refused, and counted, as by any other way to begin a lane.
-        let _ = installed
-            .recorder
-            .begin_lane(installed.step(), lane, stream);
+        let _ = installed.recorder.begin_lane(installed.step(), lane, stream);
         return;
     };
     installed.give_up(open.swap(0, Ordering::Relaxed));
@@ -176,10 +172,7 @@ pub fn lane_begin<'a>(lane: usize, stream: impl Into<StreamRef<'a>>) {
         installed.next_step(now_ns);
     }
     began.store(now_ns, Ordering::Relaxed);
-    if let Some(token) = installed
-        .recorder
-        .begin_lane(installed.step(), lane, stream)
-    {
+    if let Some(token) = installed.recorder.begin_lane(installed.step(), lane, stream) {
         installed.give_up(open.swap(token.to_bits(), Ordering::Relaxed));
     }
 }
@@ -199,9 +192,7 @@ pub fn lane_end<'a>(lane: usize, stream: impl Into<StreamRef<'a>>) {
     }
     let bits = open.swap(0, Ordering::Relaxed);
     if bits != 0 {
-        installed
-            .recorder
-            .end_lane(SpanToken::from_bits(bits), stream);
+        installed.recorder.end_lane(SpanToken::from_bits(bits), stream);
     }
 }
 
@@ -210,10 +201,7 @@ pub fn lane_end<'a>(lane: usize, stream: impl Into<StreamRef<'a>>) {
 /// [`Telemetry::shape`](metrale_telemetry::Telemetry::shape).
 pub fn step_shape(shape: StepShape) {
     if let Some(installed) = INSTALLED.get() {
-        installed
-            .recorder
-            .telemetry()
-            .shape(installed.step(), shape);
+        installed.recorder.telemetry().shape(installed.step(), shape);
     }
 }
 

@@ -36,20 +36,14 @@ mod tests {
 
     #[test]
     fn short_names_are_whole_and_long_ones_stay_apart() {
-        assert_eq!(
-            kernel_label("_Z6vecAddPfS_S_i"),
-            "vecAdd(float*, float*, float*, int)"
-        );
+        assert_eq!(kernel_label("_Z6vecAddPfS_S_i"), "vecAdd(float*, float*, float*, int)");
         assert_eq!(kernel_label("_ZN1k1fILi1EEEvv"), "k::f<1>()");
         assert_eq!(kernel_label(""), "");
         let long = |end| format!("{}{end}", "äß".repeat(60));
         let (one, other) = (kernel_label(&long("1")), kernel_label(&long("2")));
         assert_ne!(one, other);
         for label in [&one, &other] {
-            assert!(
-                label.len() <= LONGEST && label.len() > LONGEST - 4,
-                "{label}"
-            );
+            assert!(label.len() <= LONGEST && label.len() > LONGEST - 4, "{label}");
         }
         assert_eq!(one[..LONGEST - 12], other[..LONGEST - 12]);
     }

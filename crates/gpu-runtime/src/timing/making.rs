@@ -37,9 +37,7 @@ pub(super) struct Making {
 }
 
 /// The process exits.
-pub(super) const OVER: InstallError = InstallError::Context {
-    status: Status::ERROR_DEINITIALIZED,
-};
+pub(super) const OVER: InstallError = InstallError::Context { status: Status::ERROR_DEINITIALIZED };
 
 /// What is made, and found, while the context is current.
 struct Made {
@@ -62,10 +60,7 @@ impl Making {
         telemetry: &'static Telemetry,
         config: RecorderConfig,
     ) -> Result<Self, InstallError> {
-        let rings = [
-            ("lane_slots", config.lane_slots),
-            ("kernel_slots", config.kernel_slots),
-        ];
+        let rings = [("lane_slots", config.lane_slots), ("kernel_slots", config.kernel_slots)];
         for (ring, asked) in rings {
             if asked == 0 || asked > 1 << 24 {
                 return Err(InstallError::Slots { ring, asked });
@@ -97,27 +92,10 @@ impl Making {
         // SAFETY: the context is live, and was just made current.
         let made = unsafe { self.in_context() };
         let _ = pop(&self.driver);
-        let Made {
-            watch,
-            anchors,
-            lanes,
-            kernels,
-            twins,
-            context_id,
-            gpu,
-            floor,
-        } = made?;
-        let Self {
-            driver,
-            context,
-            telemetry,
-            config,
-            ..
-        } = self;
+        let Made { watch, anchors, lanes, kernels, twins, context_id, gpu, floor } = made?;
+        let Self { driver, context, telemetry, config, .. } = self;
         let ring = |pool, slots| {
-            SpanRing::builder(pool, slots)
-                .reclaim_after(config.reclaim_after)
-                .clock(config.clock)
+            SpanRing::builder(pool, slots).reclaim_after(config.reclaim_after).clock(config.clock)
         };
         let shared = Arc::new(Shared {
             telemetry,
@@ -138,10 +116,7 @@ impl Making {
             owner: self.owner,
         });
         let source: Weak<dyn RecorderSource> = Arc::<Shared>::downgrade(&shared);
-        let mut recorder = Recorder {
-            shared: Some(Arc::clone(&shared)),
-            harvester: None,
-        };
+        let mut recorder = Recorder { shared: Some(Arc::clone(&shared)), harvester: None };
         // Another recorder may have been first since `in_context` asked.
         if let Err(other) = telemetry.attach(source) {
             recorder.close();
@@ -305,11 +280,7 @@ pub(super) fn pop(driver: &Driver) -> Result<(), Status> {
             // SAFETY: the pointer is to a live handle.
             unsafe { (driver.api().ctx_pop_current)(&raw mut context) }
         });
-        if context.is_null() {
-            status.ok()
-        } else {
-            Ok(())
-        }
+        if context.is_null() { status.ok() } else { Ok(()) }
     };
     try_once().or_else(|_| try_once())
 }

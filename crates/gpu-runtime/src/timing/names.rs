@@ -157,18 +157,13 @@ impl Names {
                 return func;
             }
             _ if !is_met => func,
-            0 => book
-                .take_retired(func, text.as_ref())
-                .unwrap_or_else(|| new_row(RowKind::Kernel)),
+            0 => book.take_retired(func, text.as_ref()).unwrap_or_else(|| new_row(RowKind::Kernel)),
             row => row,
         };
         if let Some(text) = text
             && (by_application || !book.names.contains_key(&row))
         {
-            let name = KernelName {
-                text,
-                kind: RowKind::Kernel,
-            };
+            let name = KernelName { text, kind: RowKind::Kernel };
             self.keep(&mut book, row, name);
         }
         place.row.store(row, Ordering::Relaxed);
@@ -253,10 +248,8 @@ impl Book {
     fn take_retired(&mut self, func: u64, name: Option<&Arc<str>>) -> Option<u64> {
         let names = &self.names;
         let had = |row| names.get(row).map(|name| &name.text) == name;
-        let place = self
-            .retired
-            .iter()
-            .rposition(|(of, row)| name.is_some() && *of == func && had(row))?;
+        let place =
+            self.retired.iter().rposition(|(of, row)| name.is_some() && *of == func && had(row))?;
         Some(self.retired.swap_remove(place).1)
     }
 }

@@ -70,10 +70,7 @@ impl Recorder {
     /// beside the graph, and call it when that is made, not when it is launched.
     #[must_use]
     pub fn graph(&self, name: &str) -> GraphRef {
-        GraphRef(
-            self.shared()
-                .map_or(0, |shared| shared.names.numbered(RowKind::Graph, name)),
-        )
+        GraphRef(self.shared().map_or(0, |shared| shared.names.numbered(RowKind::Graph, name)))
     }
 
     /// Every row with at least one sample in this recorder's

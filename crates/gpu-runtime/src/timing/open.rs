@@ -25,10 +25,7 @@ impl OpenStep {
     pub(super) fn begin(shared: Option<&Shared>) -> Self {
         let step = shared.map_or(Step::UNMEASURED, |shared| shared.telemetry.step_begin());
         let measured = shared.filter(|_| step.number().is_some());
-        Self {
-            step,
-            began_ns: measured.map(|shared| shared.telemetry.now_ns()),
-        }
+        Self { step, began_ns: measured.map(|shared| shared.telemetry.now_ns()) }
     }
 
     pub(super) fn shape(&self, shared: Option<&Shared>, shape: StepShape) {
@@ -121,11 +118,7 @@ impl<'a> OpenLane<'a> {
             let token = shared.begin_launch(kernel, self.step, self.lane, stream)?;
             Some((shared, token))
         };
-        let span = if is_timed {
-            shared.and_then(begin)
-        } else {
-            None
-        };
+        let span = if is_timed { shared.and_then(begin) } else { None };
         LaunchGuard::new(count, stream, span)
     }
 

@@ -16,10 +16,7 @@ impl Recorder {
     /// borrows nothing. It costs two read-modify-writes more, on the recorder's
     /// count of owners; each of its lanes as much.
     pub fn step_owned(self: &Arc<Self>) -> OwnedStep {
-        OwnedStep {
-            open: OpenStep::begin(self.shared()),
-            recorder: Arc::clone(self),
-        }
+        OwnedStep { open: OpenStep::begin(self.shared()), recorder: Arc::clone(self) }
     }
 }
 

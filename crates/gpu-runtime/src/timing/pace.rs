@@ -129,10 +129,7 @@ impl Pace {
             self.rounds_skipped.add(1);
             return None;
         }
-        Some(Round {
-            passes: self.passes.get(),
-            bad: self.bad(),
-        })
+        Some(Round { passes: self.passes.get(), bad: self.bad() })
     }
 
     fn bad(&self) -> u64 {
@@ -146,15 +143,13 @@ impl Pace {
             self.next_skip.store(1, Relaxed);
             let interval = self.interval_ns() / 2;
             let is_full = interval <= self.full_ns;
-            self.interval_ns
-                .store(if is_full { 0 } else { interval }, Relaxed);
+            self.interval_ns.store(if is_full { 0 } else { interval }, Relaxed);
         }
         let interval = self.interval_ns();
         if interval > 0 {
             let next = self.now().saturating_add(interval);
             // A stop reaches further.
-            self.next_round_ns
-                .store(next.max(self.stopped_until_ns.load(Relaxed)), Relaxed);
+            self.next_round_ns.store(next.max(self.stopped_until_ns.load(Relaxed)), Relaxed);
         }
     }
 
@@ -190,8 +185,7 @@ impl Pace {
         }
         self.long_polls.store(0, Relaxed);
         self.stops.add(1);
-        self.stopped_until_ns
-            .store(now.saturating_add(STOP_NS), Relaxed);
+        self.stopped_until_ns.store(now.saturating_add(STOP_NS), Relaxed);
         false
     }
 
@@ -207,8 +201,6 @@ impl Pace {
 
 impl std::fmt::Debug for Pace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pace")
-            .field("interval_ns", &self.interval_ns())
-            .finish_non_exhaustive()
+        f.debug_struct("Pace").field("interval_ns", &self.interval_ns()).finish_non_exhaustive()
     }
 }

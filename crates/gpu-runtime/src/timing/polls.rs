@@ -115,11 +115,7 @@ impl CudaEvents {
         let Some(now) = pace.begin_pass() else {
             return false;
         };
-        let until = if IS_OWN.get() {
-            u64::MAX
-        } else {
-            now.saturating_add(pace.budget_ns())
-        };
+        let until = if IS_OWN.get() { u64::MAX } else { now.saturating_add(pace.budget_ns()) };
         let is_entered = self.watch.lacks_context.load(Relaxed);
         if is_entered && !self.push_context() {
             self.refuse();
@@ -312,11 +308,7 @@ impl CudaEvents {
             }
         }
         let (status, milliseconds) = self.elapsed(pair.start(), pair.end());
-        if self.note(status) == Verdict::Done {
-            Ok(milliseconds)
-        } else {
-            Err(self.unread(status))
-        }
+        if self.note(status) == Verdict::Done { Ok(milliseconds) } else { Err(self.unread(status)) }
     }
 
     fn unread(&self, status: Status) -> SpanPoll {
@@ -363,9 +355,7 @@ impl CudaEvents {
             return;
         }
         // Nothing that is documented lets the second try fail too.
-        let restored = self
-            .exchange_mode(outer)
-            .or_else(|_| self.exchange_mode(outer));
+        let restored = self.exchange_mode(outer).or_else(|_| self.exchange_mode(outer));
         if let Err(status) = restored {
             self.watch.quarantine(status);
         }

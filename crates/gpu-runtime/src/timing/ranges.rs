@@ -52,17 +52,8 @@ mod imp {
         }
 
         fn push(name: &CStr, payload: Option<u64>, armed: bool) -> Self {
-            let (category, argb) = if armed {
-                (ARMED, Some(ARMED_ARGB))
-            } else {
-                (0, None)
-            };
-            domain().push(&Range {
-                name,
-                payload,
-                category,
-                argb,
-            });
+            let (category, argb) = if armed { (ARMED, Some(ARMED_ARGB)) } else { (0, None) };
+            domain().push(&Range { name, payload, category, argb });
             Self(())
         }
     }

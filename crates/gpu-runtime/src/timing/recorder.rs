@@ -214,8 +214,7 @@ impl Recorder {
             empty.set_level(Level::Off);
             empty
         });
-        self.shared()
-            .map_or_else(|| *EMPTY, |shared| shared.telemetry)
+        self.shared().map_or_else(|| *EMPTY, |shared| shared.telemetry)
     }
 
     /// What tells this recorder apart; empty where nothing is measured.
@@ -257,15 +256,13 @@ impl Recorder {
     /// What became of the lane spans.
     #[must_use]
     pub fn lane_ledger(&self) -> Ledger {
-        self.shared()
-            .map_or_else(Ledger::default, |shared| shared.lanes.ledger())
+        self.shared().map_or_else(Ledger::default, |shared| shared.lanes.ledger())
     }
 
     /// What became of the kernel spans.
     #[must_use]
     pub fn kernel_ledger(&self) -> Ledger {
-        self.shared()
-            .map_or_else(Ledger::default, |shared| shared.kernels.ledger())
+        self.shared().map_or_else(Ledger::default, |shared| shared.kernels.ledger())
     }
 
     /// Stops measuring and destroys the events. They are leaked where the

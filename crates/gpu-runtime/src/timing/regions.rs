@@ -30,10 +30,7 @@ impl Recorder {
     }
 
     fn region_of(&self, kind: RowKind, name: &str) -> RegionRef {
-        RegionRef(
-            self.shared()
-                .map_or(0, |shared| shared.names.numbered(kind, name)),
-        )
+        RegionRef(self.shared().map_or(0, |shared| shared.names.numbered(kind, name)))
     }
 
     /// As [`begin_launch`](Self::begin_launch), of a region.

@@ -210,11 +210,7 @@ impl Shared {
         let telemetry = self.telemetry;
         let is_timed = step.is_armed()
             || (step.number().is_some() && telemetry.spreads() && telemetry.sample_launch());
-        if is_timed {
-            self.begin_launch(kernel, step, lane, stream)
-        } else {
-            None
-        }
+        if is_timed { self.begin_launch(kernel, step, lane, stream) } else { None }
     }
 
     /// As [`begin_token`](Self::begin_token), where there are neither steps nor lanes.
@@ -291,11 +287,7 @@ impl Shared {
         let ring = self.ring(key);
         let _entry = Entry::of(stream, ring.ops());
         let stream = stream.number_in(self.context);
-        let tag = |id| SpanTag {
-            lane,
-            armed: step.is_armed(),
-            step: id,
-        };
+        let tag = |id| SpanTag { lane, armed: step.is_armed(), step: id };
         if let SpanKey::Lane(_) = key {
             self.telemetry.enter_lane(step);
         }
@@ -312,9 +304,7 @@ impl Shared {
             self.refuse(ring, step);
             Err(NotBegun::Refused)
         };
-        begun
-            .inspect_err(|why| self.not_begun(key, step, *why))
-            .ok()
+        begun.inspect_err(|why| self.not_begun(key, step, *why)).ok()
     }
 
     #[cold]

@@ -32,10 +32,7 @@ impl RecorderSource for Shared {
         };
         let name_of = |row| Some(self.names.of_row(row)?.text.to_string());
         let graphs = twins.graphs.figures(total_of, name_of);
-        graphs
-            .into_iter()
-            .map(|(row, figures)| GraphSnapshot::new(name_of(row), figures))
-            .collect()
+        graphs.into_iter().map(|(row, figures)| GraphSnapshot::new(name_of(row), figures)).collect()
     }
 
     fn name(&self, func: u64) -> Option<KernelName> {

@@ -62,11 +62,7 @@ fn off_costs_nothing() {
     };
     let (before, counts) = (cost(), counted(recorder));
     assert!(serve() > 0);
-    assert!(
-        cost()[1] > before[1] && cost()[2] > before[2],
-        "{:?}",
-        cost()
-    );
+    assert!(cost()[1] > before[1] && cost()[2] > before[2], "{:?}", cost());
     assert_ne!(counted(recorder), counts);
 
     recorder.telemetry().set_level(Level::Off);

@@ -132,16 +132,9 @@ pub(super) fn recorder() -> Recorder {
     // SAFETY: each function reads no more arguments than the driver's takes.
     let driver = unsafe { Driver::from_symbols("a driver that does nothing", find) };
     let telemetry = Telemetry::with_clock(clock).leak();
-    let every_step = TelemetryConfig {
-        every: 1,
-        ..TelemetryConfig::DEFAULT
-    };
+    let every_step = TelemetryConfig { every: 1, ..TelemetryConfig::DEFAULT };
     telemetry.configure(every_step).unwrap();
-    let config = RecorderConfig {
-        harvest: Harvest::Explicit,
-        clock,
-        ..RecorderConfig::default()
-    };
+    let config = RecorderConfig { harvest: Harvest::Explicit, clock, ..RecorderConfig::default() };
     // SAFETY: this driver reads no context.
     unsafe {
         Recorder::from_raw(

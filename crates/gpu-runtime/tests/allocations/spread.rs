@@ -11,10 +11,7 @@ fn one_launch_in_each_block_is_timed_on_whatever_step_it_is() {
     const STEPS: u64 = 640;
     let recorder = recorder();
     let telemetry = recorder.telemetry();
-    let config = TelemetryConfig {
-        sampling: Sampling::Spread,
-        ..TelemetryConfig::DEFAULT
-    };
+    let config = TelemetryConfig { sampling: Sampling::Spread, ..TelemetryConfig::DEFAULT };
     telemetry.configure(config).unwrap();
     // SAFETY: this driver reads no stream.
     let stream = unsafe { StreamRef::from_raw(0x80) };
@@ -43,10 +40,7 @@ fn one_launch_in_each_block_is_timed_on_whatever_step_it_is() {
     let sampled = STEPS * 16 / 64;
     assert_eq!(telemetry.sampled_launches(), sampled);
     assert_eq!((telemetry.steps(), telemetry.armed_steps()), (STEPS, 0));
-    assert!(
-        most <= 2,
-        "a block chooses one of its 64: {most} on one step"
-    );
+    assert!(most <= 2, "a block chooses one of its 64: {most} on one step");
     let rows = telemetry.instruments().kernels();
     assert_eq!(rows.iter().map(|row| row.samples).sum::<u64>(), sampled);
     assert_eq!(recorder.kernel_ledger().landed, sampled);
@@ -63,14 +57,7 @@ fn one_launch_in_each_block_is_timed_on_whatever_step_it_is() {
     // At `Basic` no launch is chosen.
     telemetry.set_level(Level::Basic);
     let before = cost();
-    (0..100).for_each(|_| {
-        drop(
-            recorder
-                .step()
-                .lane(LANE_DECODE, stream)
-                .launch_guard(function),
-        )
-    });
+    (0..100).for_each(|_| drop(recorder.step().lane(LANE_DECODE, stream).launch_guard(function)));
     assert_eq!(cost()[1], before[1], "driver calls");
     assert_eq!(telemetry.sampled_launches(), sampled);
 }

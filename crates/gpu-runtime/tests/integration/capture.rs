@@ -14,17 +14,10 @@ fn an_invalidated_capture_is_capturing_too() {
     app.begin_capture(app.stream, GLOBAL);
     let event_wait = cu!("cuStreamSynchronize", app.stream => u64);
     assert_eq!(event_wait, Status::ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    assert_eq!(
-        app.capture_status(app.stream),
-        2,
-        "the application broke its own capture"
-    );
+    assert_eq!(app.capture_status(app.stream), 2, "the application broke its own capture");
     drop(recorder.step().lane(LANE_DECODE, stream(app.stream)));
     assert_eq!(recorder.lane_ledger().refused, 1);
-    assert_eq!(
-        app.end_capture(app.stream),
-        Status::ERROR_STREAM_CAPTURE_INVALIDATED
-    );
+    assert_eq!(app.end_capture(app.stream), Status::ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
 #[test]
@@ -69,10 +62,7 @@ fn in_a_strict_driver_a_poll_breaks_the_capture_of_another_thread() {
         let harvested = scope.spawn(|| recorder.harvest()).join().unwrap();
         assert_eq!(harvested, 0);
     });
-    assert_eq!(
-        app.end_capture(capturing),
-        Status::ERROR_STREAM_CAPTURE_INVALIDATED
-    );
+    assert_eq!(app.end_capture(capturing), Status::ERROR_STREAM_CAPTURE_INVALIDATED);
     assert_eq!(recorder.health().polls_refused, 1);
     assert_eq!([(); 2].map(|()| recorder.harvest()), [0, 1]);
 

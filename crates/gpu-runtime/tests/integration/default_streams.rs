@@ -48,12 +48,8 @@ fn one_thread_times_the_default_streams_of_several_gpus() {
     let spin = within(second.context, || function(load_module(SPIN), c"spin"));
     let gpus = [(&first, app.spin, 1_000), (&second, spin, 3_000)];
     // Nothing is current, one of the two is, or one lies under the other.
-    let stacks = [
-        vec![],
-        vec![first.context],
-        vec![second.context],
-        vec![first.context, second.context],
-    ];
+    let stacks =
+        [vec![], vec![first.context], vec![second.context], vec![first.context, second.context]];
     for (round, given) in (1..).zip(stacks) {
         while popped() != 0 {}
         for context in given.iter().rev() {
@@ -149,11 +145,7 @@ fn a_context_that_cannot_be_entered_costs_the_span() {
 /// Where the record itself stops the recorder the thread is left as it was.
 #[test]
 fn an_entered_context_is_left_after_a_quarantine() {
-    for (call, skip) in [
-        ("cuStreamIsCapturing", 0),
-        ("cuEventRecord", 0),
-        ("cuEventRecord", 1),
-    ] {
+    for (call, skip) in [("cuStreamIsCapturing", 0), ("cuEventRecord", 0), ("cuEventRecord", 1)] {
         let (_app, first, second) = two();
         // SAFETY: a default stream lives as long as its context.
         let on = unsafe { StreamRef::from_raw_of(0, super::rig::context(second.context)) };

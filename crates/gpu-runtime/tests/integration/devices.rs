@@ -16,19 +16,12 @@ pub(crate) struct Gpu {
 
 impl Gpu {
     fn new(context: u64, stream: u64, label: &str) -> Self {
-        let config = RecorderConfig {
-            label: label.to_owned(),
-            ..config()
-        };
+        let config = RecorderConfig { label: label.to_owned(), ..config() };
         // SAFETY: the context lives as long as the test.
         let recorder = unsafe {
             Recorder::from_raw(driver(), super::rig::context(context), telemetry(), config)
         };
-        Self {
-            context,
-            stream,
-            recorder: recorder.unwrap(),
-        }
+        Self { context, stream, recorder: recorder.unwrap() }
     }
 
     fn known(&self) -> StreamRef<'static> {
@@ -62,10 +55,7 @@ pub(crate) const STEP: Step = Step::numbered(0);
 #[test]
 fn each_gpu_has_its_recorder() {
     let (app, first, second) = two();
-    assert_eq!(
-        (first.recorder.label(), second.recorder.label()),
-        ("0", "1")
-    );
+    assert_eq!((first.recorder.label(), second.recorder.label()), ("0", "1"));
     // One thread serves both, whatever context is current.
     for current in [first.context, second.context, 0] {
         assert!(cu!("cuCtxSetCurrent", current => u64).is_success());
@@ -98,9 +88,7 @@ fn a_stream_of_another_gpu_is_refused_without_a_call() {
     let begun = first.recorder.begin_lane(STEP, LANE_DECODE, second.known());
     assert_eq!(begun, None);
     let armed = Step::armed(0, 0);
-    let begun = first
-        .recorder
-        .begin_launch(armed, LANE_DECODE, func(7), second.known());
+    let begun = first.recorder.begin_launch(armed, LANE_DECODE, func(7), second.known());
     assert_eq!(begun, None);
     assert_eq!(all_calls() - before, 1, "known without asking");
     assert_eq!(first.recorder.lane_ledger().refused, 1);
@@ -138,10 +126,7 @@ fn trouble_on_one_gpu_is_not_the_others() {
     }
     control::set_sticky(first.context, Status::ERROR_ILLEGAL_ADDRESS);
     fail_some("cuStreamIsCapturing", Status::ERROR_NOT_PERMITTED, 0, 1);
-    assert_eq!(
-        (first.recorder.harvest(), second.recorder.harvest()),
-        (0, 1)
-    );
+    assert_eq!((first.recorder.harvest(), second.recorder.harvest()), (0, 1));
     assert!(first.recorder.health().quarantined.is_some());
     assert_eq!(second.recorder.health().quarantined, None);
     first.recorder.close();
@@ -154,10 +139,7 @@ fn a_telemetry_refuses_a_recorder_of_another_gpu_and_nothing_is_made() {
     let telemetry = first.recorder.telemetry();
     let floor = telemetry.floor();
     let make = |context, gpu: Option<&str>| {
-        let config = RecorderConfig {
-            gpu: gpu.map(str::to_owned),
-            ..config()
-        };
+        let config = RecorderConfig { gpu: gpu.map(str::to_owned), ..config() };
         // SAFETY: the contexts live as long as the test.
         unsafe { Recorder::from_raw(driver(), super::rig::context(context), telemetry, config) }
     };
@@ -186,10 +168,7 @@ fn each_gpu_is_known_by_its_uuid() {
     let gpus = [&first, &second].map(|gpu| gpu.recorder.gpu());
     assert_eq!(
         gpus,
-        [
-            "GPU-6d657472-616c-652d-7369-6d2d00000000",
-            "GPU-6d657472-616c-652d-7369-6d2d00000001"
-        ]
+        ["GPU-6d657472-616c-652d-7369-6d2d00000000", "GPU-6d657472-616c-652d-7369-6d2d00000001"]
     );
     assert_eq!(first.recorder.gpu_name(), Some("metrale simulated GPU"));
 }
@@ -222,9 +201,6 @@ fn an_instance_has_a_name_of_its_own_where_the_driver_tells_it() {
         fail_some(call, unsupported, 0, 1);
     }
     assert_eq!(app.recorder().gpu(), "unknown");
-    let given = RecorderConfig {
-        gpu: Some("rack 3, left".to_owned()),
-        ..config()
-    };
+    let given = RecorderConfig { gpu: Some("rack 3, left".to_owned()), ..config() };
     assert_eq!(app.try_recorder(given).unwrap().gpu(), "rack 3, left");
 }

@@ -43,10 +43,7 @@ fn all_of_a_disabled_recorder_works_and_calls_nothing() {
 
     // Also beside a recorder that arms the step, and for its tokens.
     assert_eq!(recorder.begin_lane(armed, LANE_DECODE, here), None);
-    assert_eq!(
-        recorder.begin_launch(armed, LANE_DECODE, kernel, here),
-        None
-    );
+    assert_eq!(recorder.begin_launch(armed, LANE_DECODE, kernel, here), None);
     let token = SpanToken::from_slot(0);
     recorder.end_lane(token, here);
     recorder.cancel_lane(token);
@@ -55,18 +52,12 @@ fn all_of_a_disabled_recorder_works_and_calls_nothing() {
     recorder.end_step(armed);
 
     assert_eq!(recorder.harvest(), 0);
-    assert_eq!(
-        recorder.drain(Duration::from_secs(3_600)),
-        Default::default()
-    );
+    assert_eq!(recorder.drain(Duration::from_secs(3_600)), Default::default());
     assert!(recorder.driver().is_none());
     assert_eq!((recorder.label(), recorder.gpu()), ("", "unknown"));
     assert_eq!(recorder.gpu_name(), None);
     assert_eq!(recorder.health(), Health::default());
-    assert_eq!(
-        (recorder.kernels(), recorder.oldest_spans()),
-        (vec![], vec![])
-    );
+    assert_eq!((recorder.kernels(), recorder.oldest_spans()), (vec![], vec![]));
     for ledger in [recorder.lane_ledger(), recorder.kernel_ledger()] {
         assert_eq!(ledger, Ledger::default());
     }

@@ -28,10 +28,7 @@ fn document(name: &str) -> String {
 
 /// The lines without indentation and without blank ones.
 fn lines(text: &str) -> Vec<&str> {
-    text.lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect()
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect()
 }
 
 /// The fenced blocks of that language.
@@ -68,10 +65,7 @@ fn check(text: &str, example: &[&str], least: usize) {
     assert!(blocks.len() >= least, "{}", blocks.len());
     for block in blocks {
         // A line `…` stands for what is left out.
-        for part in block
-            .split(|line| *line == "…")
-            .filter(|part| !part.is_empty())
-        {
+        for part in block.split(|line| *line == "…").filter(|part| !part.is_empty()) {
             let found = example.windows(part.len()).any(|window| window == part);
             assert!(found, "in no example:\n{}", part.join("\n"));
         }
@@ -112,10 +106,7 @@ fn every_rule_of_the_library_has_its_number() {
     assert_eq!(numbers, (1..=numbers.len()).collect::<Vec<_>>());
     for section in text.split("### ").skip(1) {
         let title = section.lines().next().unwrap_or_default();
-        assert!(
-            code_words(section).any(|word| word.contains("::")),
-            "{title}: proven by what?"
-        );
+        assert!(code_words(section).any(|word| word.contains("::")), "{title}: proven by what?");
     }
 }
 
@@ -130,10 +121,7 @@ fn the_example_serves_on_the_simulated_driver() {
         };
         assert!(ledger.closes(), "{ledger:?}");
         assert_eq!(ledger.landed, ledger.attempts, "{ledger:?}");
-        assert!(
-            (2 * 384 + 6 * 3..=2 * 384 + 6 * 5).contains(&ledger.landed),
-            "{ledger:?}"
-        );
+        assert!((2 * 384 + 6 * 3..=2 * 384 + 6 * 5).contains(&ledger.landed), "{ledger:?}");
         serve::main().unwrap();
         let lane = metrale_telemetry::global().instruments().lane[LANE_DECODE].snapshot();
         assert_eq!(lane.count(), 100, "what the explicit harvests landed");
@@ -146,11 +134,7 @@ fn the_readmes_program_lands_all_of_its_spans() {
         readme::main().unwrap();
         let instruments = metrale_telemetry::global().instruments();
         assert_eq!(instruments.lane[LANE_DECODE].count(), 1_000);
-        let samples: Vec<u64> = instruments
-            .kernels()
-            .iter()
-            .map(|row| row.samples)
-            .collect();
+        let samples: Vec<u64> = instruments.kernels().iter().map(|row| row.samples).collect();
         assert_eq!(samples, [16], "one step in 64");
     });
 }
@@ -159,13 +143,8 @@ fn the_readmes_program_lands_all_of_its_spans() {
 fn async_steps_are_served_by_several_threads() {
     over_simulator("docs::async_steps_are_served_by_several_threads", || {
         serve_async::main().unwrap();
-        let threads = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(4)
-            .build();
-        let ledger = threads
-            .unwrap()
-            .block_on(serve_async::serve(8, 40))
-            .unwrap();
+        let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(4).build();
+        let ledger = threads.unwrap().block_on(serve_async::serve(8, 40)).unwrap();
         // 320 lanes, and three launches on one step in four.
         assert!(ledger.closes() && ledger.landed == 320 + 240, "{ledger:?}");
     });
@@ -216,30 +195,15 @@ fn a_server_names_the_lanes_that_its_steps_have() {
         let slowest = &sglang.slowest_steps[0];
         assert_eq!((&*slowest.lanes[0].lane, slowest.gpu_ns), ("decode", 9_000));
         assert_eq!(slowest.shape.map(|shape| shape.decode_tokens), Some(9));
-        let mixed = sglang
-            .lanes
-            .iter()
-            .find(|lane| lane.lane == "mixed")
-            .unwrap();
-        let shapes: Vec<_> = mixed
-            .shapes
-            .iter()
-            .map(|times| (times.mixed, times.tokens))
-            .collect();
+        let mixed = sglang.lanes.iter().find(|lane| lane.lane == "mixed").unwrap();
+        let shapes: Vec<_> = mixed.shapes.iter().map(|times| (times.mixed, times.tokens)).collect();
         assert_eq!(shapes, [(true, 202)]);
 
         let vllm = own_lanes::vllm().unwrap();
         let each = (1..=100u64).sum::<u64>();
-        let expected = [
-            ("preprocess", 2_000),
-            ("forward", 900_000),
-            ("sample", 30_000),
-            ("draft", 80_000),
-        ];
-        assert_eq!(
-            lane_times(&vllm),
-            expected.map(|(name, ns)| (name, ns * 100 + each))
-        );
+        let expected =
+            [("preprocess", 2_000), ("forward", 900_000), ("sample", 30_000), ("draft", 80_000)];
+        assert_eq!(lane_times(&vllm), expected.map(|(name, ns)| (name, ns * 100 + each)));
         let slowest = &vllm.slowest_steps[0];
         assert_eq!((slowest.number, slowest.lanes.len()), (99, 4));
     });

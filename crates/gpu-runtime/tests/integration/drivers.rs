@@ -41,11 +41,7 @@ fn every_driver_since_11_4_serves_with_what_it_has() {
         // Six spans and their places, two gaps of lanes where streams have numbers.
         let reads = [calls("cuEventElapsedTime"), calls("cuEventElapsedTime_v2")];
         let expected = if ids { 14 } else { 12 };
-        let in_order = if elapsed_v2 {
-            [0, expected]
-        } else {
-            [expected, 0]
-        };
+        let in_order = if elapsed_v2 { [0, expected] } else { [expected, 0] };
         assert_eq!(reads, in_order, "{version}");
         assert_eq!(calls("cuCtxGetId"), u64::from(ids));
         recorder.close();
@@ -60,17 +56,11 @@ fn drivers_that_cannot_serve_say_why() {
     let _app = App::new();
     // Older than the oldest, by what it says and by what it lacks.
     control::set_driver_version(11_000);
-    assert!(matches!(
-        driver(),
-        Err(DriverError::TooOld { found: 11_000, .. })
-    ));
+    assert!(matches!(driver(), Err(DriverError::TooOld { found: 11_000, .. })));
     control::set_driver_version(13_000);
     control::hide_newer_than(9_010);
     let error = driver().unwrap_err();
-    assert!(
-        matches!(error, DriverError::MissingSymbol { .. }),
-        "{error}"
-    );
+    assert!(matches!(error, DriverError::MissingSymbol { .. }), "{error}");
     control::hide_newer_than(13_000);
     control::set_stub(true);
     let error = driver().unwrap_err();
@@ -79,10 +69,7 @@ fn drivers_that_cannot_serve_say_why() {
     assert!(driver().is_ok());
     // SAFETY: there is no such file.
     let none = unsafe { Driver::open(Path::new("/nonexistent/libcuda.so.1")) };
-    assert!(
-        matches!(none, Err(DriverError::NoLibrary { .. })),
-        "{none:?}"
-    );
+    assert!(matches!(none, Err(DriverError::NoLibrary { .. })), "{none:?}");
 }
 
 #[test]
@@ -93,23 +80,9 @@ fn a_machine_without_a_gpu_is_a_typed_error() {
     // SAFETY: the recorder is not made, so the context is never used.
     let made = unsafe {
         let driver = driver().unwrap();
-        Recorder::from_raw(
-            driver,
-            super::rig::context(0x1000),
-            super::rig::telemetry(),
-            config(),
-        )
+        Recorder::from_raw(driver, super::rig::context(0x1000), super::rig::telemetry(), config())
     };
-    assert!(
-        matches!(
-            made,
-            Err(InstallError::Driver(DriverError::NoDevice { .. }))
-        ),
-        "{made:?}"
-    );
-    assert_eq!(
-        calls("cuEventCreate") + calls("cuDevicePrimaryCtxRetain"),
-        0
-    );
+    assert!(matches!(made, Err(InstallError::Driver(DriverError::NoDevice { .. }))), "{made:?}");
+    assert_eq!(calls("cuEventCreate") + calls("cuDevicePrimaryCtxRetain"), 0);
     assert_eq!(calls("cuInit"), 1, "the application's own");
 }

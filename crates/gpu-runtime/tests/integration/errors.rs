@@ -14,11 +14,7 @@ fn a_recorder_that_cannot_be_made_leaves_nothing_behind() {
     assert!(
         matches!(
             error,
-            InstallError::Events {
-                asked: 128,
-                made: 1,
-                status: Status::ERROR_OUT_OF_MEMORY
-            }
+            InstallError::Events { asked: 128, made: 1, status: Status::ERROR_OUT_OF_MEMORY }
         ),
         "{error}"
     );
@@ -26,20 +22,8 @@ fn a_recorder_that_cannot_be_made_leaves_nothing_behind() {
     control::clear_faults();
 
     for (asked, config) in [
-        (
-            0,
-            RecorderConfig {
-                lane_slots: 0,
-                ..config()
-            },
-        ),
-        (
-            1 << 25,
-            RecorderConfig {
-                kernel_slots: 1 << 25,
-                ..config()
-            },
-        ),
+        (0, RecorderConfig { lane_slots: 0, ..config() }),
+        (1 << 25, RecorderConfig { kernel_slots: 1 << 25, ..config() }),
     ] {
         let error = app.try_recorder(config).unwrap_err();
         assert!(
@@ -49,10 +33,7 @@ fn a_recorder_that_cannot_be_made_leaves_nothing_behind() {
     }
     fail("cuDeviceGetCount", Status::ERROR_NO_DEVICE, 0);
     let error = app.try_recorder(config()).unwrap_err();
-    assert!(
-        matches!(error, InstallError::Driver(DriverError::NoDevice { .. })),
-        "{error}"
-    );
+    assert!(matches!(error, InstallError::Driver(DriverError::NoDevice { .. })), "{error}");
 }
 
 #[test]
@@ -222,17 +203,7 @@ fn a_span_takes_no_longer_than_the_time_since_the_pass_before_it() {
 fn no_counter_falls_whatever_the_driver_answers() {
     let app = App::new();
     let recorder = app.recorder();
-    let told = [
-        i64::MAX as f32 / 1e6,
-        1.8e13,
-        f32::MAX,
-        f32::MIN,
-        f32::NAN,
-        1e3,
-        3.6e6,
-        -1.0,
-        0.0,
-    ];
+    let told = [i64::MAX as f32 / 1e6, 1.8e13, f32::MAX, f32::MIN, f32::NAN, 1e3, 3.6e6, -1.0, 0.0];
     let totals = || {
         let snapshot = recorder.telemetry().snapshot();
         let kernels: Vec<_> = recorder.kernels().iter().map(|row| row.total_ns).collect();
@@ -254,10 +225,7 @@ fn no_counter_falls_whatever_the_driver_answers() {
         recorder.harvest();
         control::clear_faults();
         let now = totals();
-        assert!(
-            now.0 >= before.0 && now.1 >= before.1,
-            "{now:?} after {before:?}"
-        );
+        assert!(now.0 >= before.0 && now.1 >= before.1, "{now:?} after {before:?}");
         assert!(now.2.first() >= before.2.first() || now.2.is_empty());
         before = now;
     }

@@ -29,10 +29,7 @@ fn explicit() -> RecorderConfig {
 }
 
 fn own() -> RecorderConfig {
-    RecorderConfig {
-        harvest: Harvest::OwnThread(Duration::from_micros(100)),
-        ..explicit()
-    }
+    RecorderConfig { harvest: Harvest::OwnThread(Duration::from_micros(100)), ..explicit() }
 }
 
 fn lane(app: &App, recorder: &Recorder) {
@@ -190,11 +187,7 @@ fn an_exit_waits_a_little_for_a_call_of_another_thread() {
     }
     extern "C" fn driver_goes_after_it() {
         let hung = HUNG.get().expect("set before");
-        let code = if control::hung_calls(hung) == Ok(0) {
-            QUIET
-        } else {
-            3
-        };
+        let code = if control::hung_calls(hung) == Ok(0) { QUIET } else { 3 };
         // SAFETY: ends this process.
         unsafe { libc::_exit(code) };
     }

@@ -9,10 +9,7 @@ use metrale_telemetry::kernel::{LANE_DECODE, Ledger};
 use std::collections::BTreeMap;
 
 fn measuring() -> RecorderConfig {
-    RecorderConfig {
-        measure_floor: true,
-        ..config()
-    }
+    RecorderConfig { measure_floor: true, ..config() }
 }
 
 fn made(app: &App) -> Recorder {
@@ -154,11 +151,7 @@ fn a_device_that_does_not_answer_is_asked_so_often_and_no_more() {
     assert_eq!(recorder.telemetry().floor(), floor);
     assert_eq!(calls("cuEventQuery"), 10_000);
     assert_eq!(calls("cuEventElapsedTime_v2"), 0);
-    for wait in [
-        "cuStreamSynchronize",
-        "cuEventSynchronize",
-        "cuCtxSynchronize",
-    ] {
+    for wait in ["cuStreamSynchronize", "cuEventSynchronize", "cuCtxSynchronize"] {
         assert_eq!(calls(wait), 0);
     }
     assert_eq!(calls("cuStreamDestroy_v2"), 1, "it does not wait either");
@@ -196,10 +189,7 @@ fn a_driver_that_takes_long_is_asked_for_fifty_milliseconds() {
 fn a_small_pool_is_measured_with_the_pairs_it_has() {
     for slots in [1, 4, 33] {
         let app = App::new();
-        let config = RecorderConfig {
-            kernel_slots: slots,
-            ..measuring()
-        };
+        let config = RecorderConfig { kernel_slots: slots, ..measuring() };
         let recorder = app.try_recorder(config).unwrap();
         assert_eq!(calls("cuEventRecord"), 2 * slots.min(32) as u64);
         assert_eq!(recorder.telemetry().floor().pair_ns, Some(0));
@@ -259,10 +249,7 @@ fn nothing_is_recorded_on_a_stream_that_is_null() {
     super::rig::fail_some("cuStreamCreate", Status::SUCCESS, 0, 1);
     let recorder = made(&app);
     assert_eq!(recorder.telemetry().floor(), Floor::default());
-    assert_eq!(
-        (calls("cuEventRecord"), calls("cuStreamDestroy_v2")),
-        (0, 0)
-    );
+    assert_eq!((calls("cuEventRecord"), calls("cuStreamDestroy_v2")), (0, 0));
     assert_eq!(recorder.health().quarantined, None);
 }
 

@@ -74,20 +74,11 @@ fn where_streams_have_no_numbers_only_default_ones_have_gaps() {
 fn a_stream_whose_number_is_not_told_has_no_gap() {
     let app = App::new();
     let recorder = app.recorder();
-    fail_some(
-        "cuStreamGetId",
-        Status::ERROR_STREAM_CAPTURE_UNSUPPORTED,
-        2,
-        1,
-    );
+    fail_some("cuStreamGetId", Status::ERROR_STREAM_CAPTURE_UNSUPPORTED, 2, 1);
     (0..6).for_each(|_| lane(&app, &recorder, app.stream));
     assert_eq!(recorder.harvest(), 6);
     assert_eq!(gaps(&recorder), (1, 0, 5));
-    assert_eq!(
-        calls("cuStreamGetId"),
-        3,
-        "refused once, it is not asked again"
-    );
+    assert_eq!(calls("cuStreamGetId"), 3, "refused once, it is not asked again");
 }
 
 /// Another thread captures the stream between the question whether it captures and
@@ -97,10 +88,7 @@ fn a_stream_whose_number_is_not_told_has_no_gap() {
 fn a_lane_caught_by_a_capture_of_its_own_stream_asks_for_no_number_again() {
     let app = App::new();
     let recorder = app.recorder();
-    for (round, ended) in [
-        (1, Status::ERROR_STREAM_CAPTURE_INVALIDATED),
-        (2, Status::SUCCESS),
-    ] {
+    for (round, ended) in [(1, Status::ERROR_STREAM_CAPTURE_INVALIDATED), (2, Status::SUCCESS)] {
         control::hang("cuThreadExchangeStreamCaptureMode").unwrap();
         let lane = || {
             let entered = super::rig::cu!("cuCtxSetCurrent", app.context => u64);

@@ -20,29 +20,19 @@ fn launches_without_lanes(app: &App) {
         token.is_some()
     };
     assert!(!launch(), "no step can be armed");
-    let spread = TelemetryConfig {
-        sampling: Sampling::Spread,
-        every: 10,
-        ..config
-    };
+    let spread = TelemetryConfig { sampling: Sampling::Spread, every: 10, ..config };
     telemetry.configure(spread).unwrap();
     assert_eq!((0..100).filter(|_| launch()).count(), 10);
     let region = timing::installed().unwrap().region("sampling");
     let tokens = (0..20).filter_map(|_| timing::region_begin(region, here));
-    assert_eq!(
-        tokens.map(|token| timing::region_end(token, here)).count(),
-        2
-    );
+    assert_eq!(tokens.map(|token| timing::region_end(token, here)).count(), 2);
     control::advance_ns(1_000_000);
     assert_eq!(timing::harvest(), 12);
     let rows = telemetry.snapshot().kernels;
     let timed: Vec<_> = rows.iter().map(|row| (row.samples, row.total_ns)).collect();
     assert_eq!(timed, [(10, 10_000), (2, 0)]);
     assert!(rows.iter().all(|row| row.lanes.is_empty()), "in no lane");
-    assert_eq!(
-        (telemetry.host().launches.get(), telemetry.steps()),
-        (101, 0)
-    );
+    assert_eq!((telemetry.host().launches.get(), telemetry.steps()), (101, 0));
     telemetry.configure(config).unwrap();
 }
 
@@ -79,11 +69,7 @@ fn one_recorder_serves_a_stack_without_handles() {
     }
     assert_eq!(timing::harvest(), 8);
     let recorder = timing::installed().unwrap();
-    assert_eq!(
-        recorder.telemetry().steps(),
-        2,
-        "prefill and decode are one step"
-    );
+    assert_eq!(recorder.telemetry().steps(), 2, "prefill and decode are one step");
     let host = recorder.telemetry().host();
     let lanes = host.lane_wall.each_ref().map(|lane| lane.count());
     assert_eq!((lanes, host.launches.get()), ([0, 2, 2], 101 + 4));
@@ -97,10 +83,7 @@ fn one_recorder_serves_a_stack_without_handles() {
     timing::lane_end(77, here);
     timing::harvest();
     let ledger = recorder.lane_ledger();
-    assert_eq!(
-        (ledger.cancelled, ledger.landed, ledger.in_flight),
-        (1, 5, 0)
-    );
+    assert_eq!((ledger.cancelled, ledger.landed, ledger.in_flight), (1, 5, 0));
     assert!(ledger.closes());
 
     // Nor is there a launch in one: not even in the lane that was begun before.
@@ -165,10 +148,7 @@ fn one_recorder_serves_a_stack_without_handles() {
     let draft = &recorder.telemetry().snapshot().lanes[DRAFT];
     assert_eq!((&*draft.lane, draft.gpu.sum_ns()), ("draft", 2_000));
     assert_eq!((draft.wall.count(), draft.gap.count()), (2, 2));
-    assert_eq!(
-        draft.estimate.covered.map(|covered| covered.total_ns),
-        Some(2_000.0)
-    );
+    assert_eq!(draft.estimate.covered.map(|covered| covered.total_ns), Some(2_000.0));
     let records = recorder.telemetry().recent_steps().steps;
     let shapes: Vec<_> = records.iter().filter_map(|step| step.shape).collect();
     let stated: Vec<_> = shapes.iter().map(|shape| shape.decode_tokens).collect();

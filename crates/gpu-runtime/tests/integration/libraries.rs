@@ -16,12 +16,8 @@ use std::sync::Arc;
 /// How often the loaded simulator's function was called.
 fn calls(name: &str) -> u64 {
     // SAFETY: counts another reference to a library that is loaded already.
-    let library = unsafe {
-        libc::dlopen(
-            c"libcuda.so.1".as_ptr(),
-            libc::RTLD_NOLOAD | libc::RTLD_LAZY,
-        )
-    };
+    let library =
+        unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
     assert!(!library.is_null(), "cudarc loaded it");
     // SAFETY: a live library and a C string.
     let count = unsafe { libc::dlsym(library, c"sim_call_count".as_ptr()) };
@@ -62,106 +58,89 @@ fn a_driver_that_the_process_holds_is_the_one_used() {
 }
 
 fn recorder(context: &Arc<CudaContext>, harvest: Harvest) -> Recorder {
-    let config = RecorderConfig {
-        harvest,
-        lane_slots: 16,
-        kernel_slots: 16,
-        ..RecorderConfig::default()
-    };
+    let config =
+        RecorderConfig { harvest, lane_slots: 16, kernel_slots: 16, ..RecorderConfig::default() };
     Recorder::new(context, metrale_telemetry::global(), config).unwrap()
 }
 
 #[test]
 fn a_cudarc_recorder_keeps_its_context_alive() {
-    over_simulator(
-        "libraries::a_cudarc_recorder_keeps_its_context_alive",
-        || {
-            for harvest in [Harvest::Explicit, Harvest::default()] {
-                for close in [true, false] {
-                    let released = calls_or_zero("cuDevicePrimaryCtxRelease_v2");
-                    let context = CudaContext::new(0).unwrap();
-                    let recorder = recorder(&context, harvest);
-                    let stream = context.new_stream().unwrap();
-                    drop(recorder.step().lane(LANE_DECODE, &stream));
-                    drop((context, stream));
-                    assert_eq!(calls("cuDevicePrimaryCtxRelease_v2"), released);
-                    while recorder.lane_ledger().landed == 0 {
-                        recorder.harvest();
-                    }
-                    if close {
-                        recorder.close();
-                    } else {
-                        drop(recorder);
-                    }
-                    assert_eq!(calls("cuDevicePrimaryCtxRelease_v2"), released + 1);
+    over_simulator("libraries::a_cudarc_recorder_keeps_its_context_alive", || {
+        for harvest in [Harvest::Explicit, Harvest::default()] {
+            for close in [true, false] {
+                let released = calls_or_zero("cuDevicePrimaryCtxRelease_v2");
+                let context = CudaContext::new(0).unwrap();
+                let recorder = recorder(&context, harvest);
+                let stream = context.new_stream().unwrap();
+                drop(recorder.step().lane(LANE_DECODE, &stream));
+                drop((context, stream));
+                assert_eq!(calls("cuDevicePrimaryCtxRelease_v2"), released);
+                while recorder.lane_ledger().landed == 0 {
+                    recorder.harvest();
                 }
+                if close {
+                    recorder.close();
+                } else {
+                    drop(recorder);
+                }
+                assert_eq!(calls("cuDevicePrimaryCtxRelease_v2"), released + 1);
             }
-            assert_eq!(calls("cuInit"), 4, "cudarc's own, one to a context");
-        },
-    );
+        }
+        assert_eq!(calls("cuInit"), 4, "cudarc's own, one to a context");
+    });
 }
 
 /// cudarc's default and per-thread streams, on a thread that it did not make its
 /// context current on.
 #[test]
 fn cudarcs_default_streams_are_timed_whatever_is_current() {
-    over_simulator(
-        "libraries::cudarcs_default_streams_are_timed_whatever_is_current",
-        || {
-            let context = CudaContext::new(0).unwrap();
-            let recorder = recorder(&context, Harvest::Explicit);
-            let streams = [context.default_stream(), context.per_thread_stream()];
-            let current = || cudarc::driver::result::ctx::get_current().unwrap();
-            std::thread::scope(|scope| {
-                let serving = scope.spawn(|| {
-                    for stream in &streams {
-                        drop(recorder.step().lane(LANE_DECODE, stream));
-                        assert_eq!(current(), None);
-                    }
-                    recorder.harvest()
-                });
-                assert_eq!(serving.join().unwrap(), 2);
+    over_simulator("libraries::cudarcs_default_streams_are_timed_whatever_is_current", || {
+        let context = CudaContext::new(0).unwrap();
+        let recorder = recorder(&context, Harvest::Explicit);
+        let streams = [context.default_stream(), context.per_thread_stream()];
+        let current = || cudarc::driver::result::ctx::get_current().unwrap();
+        std::thread::scope(|scope| {
+            let serving = scope.spawn(|| {
+                for stream in &streams {
+                    drop(recorder.step().lane(LANE_DECODE, stream));
+                    assert_eq!(current(), None);
+                }
+                recorder.harvest()
             });
-            assert_eq!(recorder.lane_ledger().refused, 0);
-            assert_eq!(current(), Some(context.cu_ctx()));
-        },
-    );
+            assert_eq!(serving.join().unwrap(), 2);
+        });
+        assert_eq!(recorder.lane_ledger().refused, 0);
+        assert_eq!(current(), Some(context.cu_ctx()));
+    });
 }
 
 /// Before cudarc's first call nothing is loaded.
 fn calls_or_zero(name: &str) -> u64 {
     // SAFETY: only asks whether the library is loaded.
-    let library = unsafe {
-        libc::dlopen(
-            c"libcuda.so.1".as_ptr(),
-            libc::RTLD_NOLOAD | libc::RTLD_LAZY,
-        )
-    };
+    let library =
+        unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
     if library.is_null() { 0 } else { calls(name) }
 }
 
 /// cudarc keeps an error until somebody asks. It is the application's to find.
 #[test]
 fn an_error_that_cudarc_keeps_stays_the_applications() {
-    over_simulator(
-        "libraries::an_error_that_cudarc_keeps_stays_the_applications",
-        || {
-            let context = CudaContext::new(0).unwrap();
-            let stream = context.new_stream().unwrap();
-            let error = CudarcError(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
-            context.record_err::<()>(Err(error));
-            let recorder = recorder(&context, Harvest::Explicit);
-            let step = recorder.step();
-            let lane = step.lane(LANE_DECODE, &stream);
-            let token = lane.is_armed();
-            drop(lane);
-            drop(step);
-            recorder.harvest();
-            let _ = (recorder.kernels(), recorder.health(), token);
-            recorder.close();
-            assert_eq!(context.check_err(), Err(error), "kept, and unchanged");
-        },
-    );
+    over_simulator("libraries::an_error_that_cudarc_keeps_stays_the_applications", || {
+        let context = CudaContext::new(0).unwrap();
+        let stream = context.new_stream().unwrap();
+        let error = CudarcError(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
+        context.record_err::<()>(Err(error));
+        let recorder = recorder(&context, Harvest::Explicit);
+        let step = recorder.step();
+        let lane = step.lane(LANE_DECODE, &stream);
+        let token = lane.is_armed();
+        drop(lane);
+        drop(step);
+        recorder.harvest();
+        let _ = (recorder.kernels(), recorder.health(), token);
+        recorder.close();
+        assert_eq!(context.check_err(), Err(error), "kept, and unchanged");
+    });
 }
 
 #[test]
@@ -211,10 +190,7 @@ fn a_real_driver_without_a_gpu_is_a_typed_error() {
     let driver = Arc::new(driver);
     for round in 0..2 {
         let no_device = driver.device_count();
-        assert!(
-            matches!(no_device, Err(DriverError::NoDevice { .. })),
-            "{no_device:?}"
-        );
+        assert!(matches!(no_device, Err(DriverError::NoDevice { .. })), "{no_device:?}");
         let telemetry = metrale_telemetry::global();
         // SAFETY: the recorder is not made, so the context is never used.
         let made = unsafe {

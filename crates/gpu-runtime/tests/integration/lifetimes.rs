@@ -31,10 +31,7 @@ fn spans_outlive_their_streams_and_recycled_handles_mix_nothing_up() {
     span(LANE_PREFILL, doomed, 10_000);
     app.destroy_stream(doomed);
     let recycled = app.new_stream();
-    assert_eq!(
-        recycled, doomed,
-        "the driver gives the handle out again at once"
-    );
+    assert_eq!(recycled, doomed, "the driver gives the handle out again at once");
     span(LANE_DECODE, recycled, 3_000);
     // The new stream is done first; under one handle it can only wait.
     control::advance_ns(3_000);
@@ -122,10 +119,7 @@ fn making_and_closing_leave_the_threads_context_as_it_was() {
     for own in [second, app.context, 0] {
         assert!(cu!("cuCtxSetCurrent", own => u64).is_success());
         let before = current();
-        let measuring = RecorderConfig {
-            measure_floor: true,
-            ..config()
-        };
+        let measuring = RecorderConfig { measure_floor: true, ..config() };
         let recorder = app.try_recorder(measuring).unwrap();
         assert_eq!(current(), before);
         recorder.close();
@@ -243,11 +237,7 @@ fn a_recorder_whose_context_was_reset_stops() {
 fn a_record_that_is_refused_in_a_living_context_costs_its_span() {
     // What is refused: the anchor's record, which costs no span, or the start's.
     for (skip, landed) in [(0, 2), (1, 1)] {
-        for id in [
-            None,
-            Some(Status::ERROR_NOT_PERMITTED),
-            Some(Status::ERROR_OUT_OF_MEMORY),
-        ] {
+        for id in [None, Some(Status::ERROR_NOT_PERMITTED), Some(Status::ERROR_OUT_OF_MEMORY)] {
             let app = App::new();
             let recorder = app.recorder();
             let asked = calls("cuCtxGetId");

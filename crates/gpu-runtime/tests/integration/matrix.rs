@@ -71,11 +71,7 @@ fn on_thread<T: Send>(app: &App, other: bool, mode: u32, act: impl FnOnce() -> T
         assert_eq!(app.set_thread_mode(before), mode, "the thread's own mode");
         value
     };
-    if other {
-        std::thread::scope(|scope| scope.spawn(act).join().unwrap())
-    } else {
-        act()
-    }
+    if other { std::thread::scope(|scope| scope.spawn(act).join().unwrap()) } else { act() }
 }
 
 fn meet(capture: u32, caller: u32, other: bool, operation: Operation, kind: Kind, inside: bool) {
@@ -123,10 +119,7 @@ fn meet(capture: u32, caller: u32, other: bool, operation: Operation, kind: Kind
     recorder.harvest();
 
     let ledger = span.ledger();
-    assert!(
-        ledger.closes() && ledger.in_flight == 0,
-        "{case}: {ledger:?}"
-    );
+    assert!(ledger.closes() && ledger.in_flight == 0, "{case}: {ledger:?}");
     let lost = inside && operation != Operation::Harvest;
     assert_eq!(ledger.landed, u64::from(!lost), "{case}: {ledger:?}");
     match operation {
@@ -181,10 +174,7 @@ fn asking_for_a_name_harms_no_capture() {
         let token = on_thread(&app, true, GLOBAL, launch);
         assert_eq!(token.is_some(), !inside);
         let asked = control::log();
-        let asked: Vec<_> = asked
-            .iter()
-            .filter(|call| call.name == "cuFuncGetName")
-            .collect();
+        let asked: Vec<_> = asked.iter().filter(|call| call.name == "cuFuncGetName").collect();
         assert_eq!(asked.len(), calls);
         assert!(asked.iter().all(|call| call.mode == RELAXED), "{asked:?}");
         assert_eq!(recorder.kernel_ledger().refused, u64::from(inside));

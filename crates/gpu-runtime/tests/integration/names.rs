@@ -16,9 +16,7 @@ fn module_of(names: &[&str]) -> u64 {
         .iter()
         .map(|name| format!(".visible .entry {name}(.param .u64 duration_ns) {{ ret; }}\n"))
         .collect();
-    load_module(&format!(
-        ".version 6.0\n.target sm_50\n.address_size 64\n{entries}"
-    ))
+    load_module(&format!(".version 6.0\n.target sm_50\n.address_size 64\n{entries}"))
 }
 
 /// One timed launch, landed.
@@ -34,13 +32,7 @@ fn run(app: &App, recorder: &Recorder, kernel: u64, ns: u64) {
 }
 
 fn rows(recorder: &Recorder) -> Vec<(Option<String>, u64, u64)> {
-    let row = |row: NamedKernel| {
-        (
-            row.name.map(|name| name.to_string()),
-            row.total_ns,
-            row.samples,
-        )
-    };
+    let row = |row: NamedKernel| (row.name.map(|name| name.to_string()), row.total_ns, row.samples);
     recorder.kernels().into_iter().map(row).collect()
 }
 
@@ -57,23 +49,13 @@ fn the_applications_name_wins_and_the_driver_is_asked_once() {
         run(&app, &recorder, app.spin, 100);
         run(&app, &recorder, app.other, 10);
     }
-    assert_eq!(
-        calls("cuFuncGetName"),
-        1,
-        "only for the one that has no name"
-    );
-    assert_eq!(
-        rows(&recorder),
-        [named("attention", 300, 3), named("other", 30, 3)]
-    );
+    assert_eq!(calls("cuFuncGetName"), 1, "only for the one that has no name");
+    assert_eq!(rows(&recorder), [named("attention", 300, 3), named("other", 30, 3)]);
     // Also when it comes later, and again.
     recorder.name(func(app.other), "norm");
     recorder.name(func(app.spin), "attention v2");
     run(&app, &recorder, app.other, 10);
-    assert_eq!(
-        rows(&recorder),
-        [named("attention v2", 300, 3), named("norm", 40, 4)]
-    );
+    assert_eq!(rows(&recorder), [named("attention v2", 300, 3), named("norm", 40, 4)]);
     // Not at harvest, not by readers, not on steps that are not armed.
     let unarmed = metrale_telemetry::TelemetryConfig {
         every: u64::MAX,
@@ -81,14 +63,9 @@ fn the_applications_name_wins_and_the_driver_is_asked_once() {
     };
     let quiet = app.recorder();
     quiet.telemetry().configure(unarmed).unwrap();
-    let step = (0..1_000)
-        .map(|_| quiet.step())
-        .find(|step| !step.is_armed())
-        .expect("an unarmed step");
-    drop(
-        step.lane(LANE_DECODE, stream(app.stream))
-            .launch_guard(loaded(app.other)),
-    );
+    let step =
+        (0..1_000).map(|_| quiet.step()).find(|step| !step.is_armed()).expect("an unarmed step");
+    drop(step.lane(LANE_DECODE, stream(app.stream)).launch_guard(loaded(app.other)));
     quiet.harvest();
     assert_eq!(quiet.kernels(), []);
     assert_eq!(calls("cuFuncGetName"), 1);
@@ -112,19 +89,12 @@ fn a_handle_used_again_after_forget_has_a_row_of_its_own() {
     unload_module(old);
 
     let new = module_of(&["_Z3newy"]);
-    assert_eq!(
-        function(new, c"_Z3newy"),
-        kernel,
-        "the handle is used again"
-    );
+    assert_eq!(function(new, c"_Z3newy"), kernel, "the handle is used again");
     control::advance_ns(500);
     assert_eq!(recorder.harvest(), 2);
     run(&app, &recorder, kernel, 20);
     run(&app, &recorder, kernel, 20);
-    assert_eq!(
-        rows(&recorder),
-        [named("_Z3oldy", 1_500, 2), named("_Z3newy", 40, 2)]
-    );
+    assert_eq!(rows(&recorder), [named("_Z3oldy", 1_500, 2), named("_Z3newy", 40, 2)]);
     assert_eq!(calls("cuFuncGetName"), 2);
 
     // The old kernel comes back: its row goes on.
@@ -133,10 +103,7 @@ fn a_handle_used_again_after_forget_has_a_row_of_its_own() {
     let again = module_of(&["_Z3oldy"]);
     assert_eq!(function(again, c"_Z3oldy"), kernel);
     run(&app, &recorder, kernel, 1_000);
-    assert_eq!(
-        rows(&recorder),
-        [named("_Z3oldy", 2_500, 3), named("_Z3newy", 40, 2)]
-    );
+    assert_eq!(rows(&recorder), [named("_Z3oldy", 2_500, 3), named("_Z3newy", 40, 2)]);
 
     // A name by the application is forgotten too, and one that nobody names
     // gets none of the others'.
@@ -153,15 +120,8 @@ fn a_handle_used_again_after_forget_has_a_row_of_its_own() {
     run(&app, &nameless, kernel, 5);
     assert_eq!(rows(&nameless), [named("first", 7, 1), (None, 5, 1)]);
     nameless.name(func(kernel), "second");
-    assert_eq!(
-        rows(&nameless),
-        [named("first", 7, 1), named("second", 5, 1)]
-    );
-    assert_eq!(
-        control::stale_handle_uses(),
-        0,
-        "a dead function is never asked about"
-    );
+    assert_eq!(rows(&nameless), [named("first", 7, 1), named("second", 5, 1)]);
+    assert_eq!(control::stale_handle_uses(), 0, "a dead function is never asked about");
 }
 
 /// A raw handle is only a number: it may long be dead.
@@ -178,11 +138,7 @@ fn a_handle_that_nobody_vouches_for_is_never_given_to_the_driver() {
     assert_eq!(calls("cuFuncGetName"), 0);
     assert_eq!(recorder.kernels().len(), 3);
     assert!(recorder.kernels().iter().all(|row| row.name.is_none()));
-    assert_eq!(
-        recorder.telemetry().instruments().table_full.get(),
-        1,
-        "handle 0"
-    );
+    assert_eq!(recorder.telemetry().instruments().table_full.get(), 1, "handle 0");
     recorder.forget(func(0));
     recorder.name(func(0), "none");
     // Vouched for later, it is asked about; also after it was forgotten.
@@ -190,12 +146,7 @@ fn a_handle_that_nobody_vouches_for_is_never_given_to_the_driver() {
         run(&app, &recorder, app.spin, 1);
         assert_eq!(calls("cuFuncGetName"), asked);
         recorder.forget(func(app.spin));
-        drop(
-            recorder
-                .step()
-                .lane(LANE_DECODE, stream(app.stream))
-                .launch_guard(func(app.spin)),
-        );
+        drop(recorder.step().lane(LANE_DECODE, stream(app.stream)).launch_guard(func(app.spin)));
         recorder.harvest();
     }
     let rows = recorder.kernels();
@@ -261,28 +212,17 @@ fn invalid_and_missing_names_harm_nothing() {
         drop(lane.launch_guard(loaded(kernel)));
     }
     recorder.harvest();
-    let names: Vec<_> = recorder
-        .kernels()
-        .into_iter()
-        .map(|row| row.name.map(|name| name.to_string()))
-        .collect();
-    let expected = [
-        Some("good"),
-        Some(r"bad \xff\xfe name"),
-        Some(r"bad \xff\xfd name"),
-        Some(""),
-        None,
-    ];
+    let names: Vec<_> =
+        recorder.kernels().into_iter().map(|row| row.name.map(|name| name.to_string())).collect();
+    let expected =
+        [Some("good"), Some(r"bad \xff\xfe name"), Some(r"bad \xff\xfd name"), Some(""), None];
     assert_eq!(names, expected.map(|name| name.map(str::to_owned)));
 }
 
 #[test]
 fn names_are_bounded() {
     let app = App::new();
-    let wide = RecorderConfig {
-        kernel_slots: 4096,
-        ..config()
-    };
+    let wide = RecorderConfig { kernel_slots: 4096, ..config() };
     let recorder = app.try_recorder(wide).unwrap();
     // Functions: 1,024 are remembered.
     let step = recorder.step();
@@ -295,17 +235,12 @@ fn names_are_bounded() {
     assert_eq!(recorder.harvest(), 1_101);
     assert_eq!(recorder.health().names_lost, 76);
     assert_eq!(recorder.kernels().len(), 512);
-    assert_eq!(
-        recorder.telemetry().instruments().table_full.get(),
-        1_100 - 512
-    );
+    assert_eq!(recorder.telemetry().instruments().table_full.get(), 1_100 - 512);
 
     // Bytes: 16 MiB of them.
     let recorder = app.recorder();
     let mebi = "g".repeat((1 << 20) - 8);
-    let graphs: Vec<_> = (0..20)
-        .map(|n| recorder.graph(&format!("{mebi}{n:08}")))
-        .collect();
+    let graphs: Vec<_> = (0..20).map(|n| recorder.graph(&format!("{mebi}{n:08}"))).collect();
     assert_eq!(graphs.iter().filter(|graph| graph.row() == 0).count(), 4);
     assert_eq!(recorder.health().names_lost, 4);
     assert_eq!(recorder.graph(&format!("{mebi}{:08}", 3)), graphs[3]);
@@ -315,20 +250,10 @@ fn names_are_bounded() {
 fn graph_launches_have_rows_of_their_own() {
     let app = App::new();
     let recorder = app.recorder();
-    let (small, large) = (
-        recorder.graph("decode bs=8"),
-        recorder.graph("decode bs=64"),
-    );
+    let (small, large) = (recorder.graph("decode bs=8"), recorder.graph("decode bs=64"));
     assert_ne!(small, large);
-    assert_eq!(
-        recorder.graph("decode bs=8"),
-        small,
-        "the name is what counts"
-    );
-    let execs = [
-        (small, app.graph_exec(4_000)),
-        (large, app.graph_exec(9_000)),
-    ];
+    assert_eq!(recorder.graph("decode bs=8"), small, "the name is what counts");
+    let execs = [(small, app.graph_exec(4_000)), (large, app.graph_exec(9_000))];
     for _ in 0..3 {
         let step = recorder.step();
         let lane = step.lane(LANE_DECODE, stream(app.stream));
@@ -349,14 +274,7 @@ fn graph_launches_have_rows_of_their_own() {
     let rows = recorder.kernels();
     let seen: Vec<_> = rows
         .iter()
-        .map(|row| {
-            (
-                row.name.as_deref().unwrap(),
-                row.kind,
-                row.total_ns,
-                row.samples,
-            )
-        })
+        .map(|row| (row.name.as_deref().unwrap(), row.kind, row.total_ns, row.samples))
         .collect();
     assert_eq!(
         seen,
@@ -389,11 +307,8 @@ fn graph_launches_have_rows_of_their_own() {
 #[test]
 fn threads_meet_functions_at_once() {
     let app = App::new();
-    let recorder = app.try_recorder(RecorderConfig {
-        kernel_slots: 8192,
-        lane_slots: 8192,
-        ..config()
-    });
+    let recorder =
+        app.try_recorder(RecorderConfig { kernel_slots: 8192, lane_slots: 8192, ..config() });
     let recorder = recorder.unwrap();
     std::thread::scope(|scope| {
         for thread in 0..4u64 {

@@ -33,10 +33,8 @@ struct Line {
 fn heard(test: &str) -> Vec<Line> {
     let library = listener();
     let log = std::env::temp_dir().join(format!("metrale-nvtx-{}-{test}", std::process::id()));
-    let variables = [
-        ("NVTX_INJECTION64_PATH", library.as_os_str()),
-        ("METRALE_NVTX_LOG", log.as_os_str()),
-    ];
+    let variables =
+        [("NVTX_INJECTION64_PATH", library.as_os_str()), ("METRALE_NVTX_LOG", log.as_os_str())];
     child::passes(&format!("nvtx::{test}"), &variables);
     let text = std::fs::read_to_string(&log).expect("the listener wrote its log");
     std::fs::remove_file(&log).expect("ours");
@@ -128,15 +126,9 @@ fn lanes_nest_in_their_steps_on_every_thread() {
     numbers.sort_unstable();
     assert!(numbers.iter().copied().eq(0..STEPS as u64));
     // The test's recorder arms every step, and they can be told apart.
-    assert!(
-        steps
-            .clone()
-            .all(|line| line.category == Some(1) && line.colour.is_some())
-    );
+    assert!(steps.clone().all(|line| line.category == Some(1) && line.colour.is_some()));
     let names = lines.iter().filter(|line| line.what == "category");
-    let names: Vec<_> = names
-        .map(|line| (line.name.as_str(), line.category))
-        .collect();
+    let names: Vec<_> = names.map(|line| (line.name.as_str(), line.category)).collect();
     assert_eq!(names, [("armed", Some(1))]);
 }
 
@@ -194,9 +186,7 @@ fn tokens_have_no_range_and_unarmed_steps_no_colour() {
             control::advance_ns(1_000);
         }
         let step = recorder.telemetry().step_begin();
-        let token = recorder
-            .begin_lane(step, LANE_DECODE, stream(app.stream))
-            .unwrap();
+        let token = recorder.begin_lane(step, LANE_DECODE, stream(app.stream)).unwrap();
         recorder.end_lane(token, stream(app.stream));
         return;
     }

@@ -71,10 +71,7 @@ fn work_that_never_ends_grows_old() {
         assert_eq!(ages(&recorder), (None, Some(age)));
         control::advance_ns(10 * SECOND);
     }
-    let expected = [
-        lanes("decode", on, Some(20)),
-        kernels("hangs", on, Some(51)),
-    ];
+    let expected = [lanes("decode", on, Some(20)), kernels("hangs", on, Some(51))];
     assert_eq!(told(&recorder), expected);
 
     drop(step);

@@ -35,10 +35,7 @@ fn refused_polls_back_off_and_heal() {
         ("cuEventQuery", Status::ERROR_STREAM_CAPTURE_UNSUPPORTED),
         ("cuEventQuery", Status::ERROR_INVALID_CONTEXT),
         ("cuEventElapsedTime_v2", Status::ERROR_NOT_PERMITTED),
-        (
-            "cuThreadExchangeStreamCaptureMode",
-            Status::ERROR_OUT_OF_MEMORY,
-        ),
+        ("cuThreadExchangeStreamCaptureMode", Status::ERROR_OUT_OF_MEMORY),
     ] {
         let app = App::new();
         let recorder = app.recorder();
@@ -124,16 +121,10 @@ fn a_slow_poll_halves_the_rate_down_to_one_a_second_and_it_recovers() {
 #[test]
 fn three_long_polls_stop_polling_for_ten_seconds() {
     let app = App::new();
-    let patient = RecorderConfig {
-        harvest_budget: Duration::MAX,
-        ..config()
-    };
+    let patient = RecorderConfig { harvest_budget: Duration::MAX, ..config() };
     let recorder = app.try_recorder(patient).unwrap();
     // Five streams are to be asked; the third long answer is the last.
-    for on in [app.stream]
-        .into_iter()
-        .chain((0..4).map(|_| app.new_stream()))
-    {
+    for on in [app.stream].into_iter().chain((0..4).map(|_| app.new_stream())) {
         let step = recorder.step();
         let lane = step.lane(LANE_DECODE, stream(on));
         drop(lane.launch_guard(func(app.spin)));
@@ -153,11 +144,7 @@ fn three_long_polls_stop_polling_for_ten_seconds() {
         // Serving goes on.
         lane(&app, &recorder);
     }
-    assert_eq!(
-        all_calls() - before,
-        1 + 10 * 8,
-        "records and their questions only"
-    );
+    assert_eq!(all_calls() - before, 1 + 10 * 8, "records and their questions only");
     control::advance_ns(10);
     assert_eq!(recorder.harvest(), 4 + 5 + 10);
     assert_eq!(recorder.health().polling_stops, 1);
@@ -226,18 +213,11 @@ fn nobody_waits_for_a_poll_that_hangs() {
         });
         // Nor does a second harvest, the ledgers, or the list of kernels. (The
         // other ring's spans hang a second thread, so they are not asked.)
-        assert!(
-            recorder.lane_ledger().dropped > 0,
-            "the ring is full, not blocked"
-        );
+        assert!(recorder.lane_ledger().dropped > 0, "the ring is full, not blocked");
         assert!(recorder.lane_ledger().closes() && recorder.kernel_ledger().closes());
         assert_eq!(recorder.kernels(), []);
         assert_eq!(recorder.health().slow_polls, 0);
-        assert_eq!(
-            control::hung_calls(hung),
-            Ok(1),
-            "one thread, and it is ours"
-        );
+        assert_eq!(control::hung_calls(hung), Ok(1), "one thread, and it is ours");
 
         control::release(hung).unwrap();
         let all_landed =

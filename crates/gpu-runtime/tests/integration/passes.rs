@@ -23,10 +23,7 @@ fn lane(recorder: &Recorder, on: u64) {
 }
 
 fn with(app: &App, change: impl FnOnce(&mut RecorderConfig)) -> Recorder {
-    let mut config = RecorderConfig {
-        lane_slots: 1_024,
-        ..config()
-    };
+    let mut config = RecorderConfig { lane_slots: 1_024, ..config() };
     change(&mut config);
     app.try_recorder(config).unwrap()
 }
@@ -190,12 +187,7 @@ fn a_span_that_waits_for_its_anchor_keeps_no_other_from_its_turn() {
 #[test]
 fn the_recorders_own_thread_has_no_budget() {
     let app = App::new();
-    let recorder = app
-        .try_recorder(RecorderConfig {
-            lane_slots: 1_024,
-            ..own_thread()
-        })
-        .unwrap();
+    let recorder = app.try_recorder(RecorderConfig { lane_slots: 1_024, ..own_thread() }).unwrap();
     control::hang(QUERY).unwrap();
     lane(&recorder, app.stream);
     super::rig::wait_until_hung(QUERY, 1);
@@ -215,11 +207,7 @@ fn the_recorders_own_thread_has_no_budget() {
     let log = control::log();
     let passes = log.split(|call| call.name == MODE);
     let reads = |calls: &[control::Call]| calls.iter().filter(|call| call.name == READ).count();
-    assert_eq!(
-        passes.map(reads).max(),
-        Some(150),
-        "50 spans, their places and their gaps"
-    );
+    assert_eq!(passes.map(reads).max(), Some(150), "50 spans, their places and their gaps");
 }
 
 /// On a driver whose elapsed reads want a current context.
@@ -261,12 +249,8 @@ fn an_own_thread_that_could_not_enter_its_context_lands_all_the_same() {
         let app = App::new();
         control::set_elapsed_needs_context(true);
         fail_some(PUSH, status, 1, 1);
-        let recorder = app
-            .try_recorder(RecorderConfig {
-                lane_slots: 1_024,
-                ..own_thread()
-            })
-            .unwrap();
+        let recorder =
+            app.try_recorder(RecorderConfig { lane_slots: 1_024, ..own_thread() }).unwrap();
         wait_for(|| calls(PUSH) >= 2);
         for landed in 1..4 {
             lane(&recorder, app.stream);

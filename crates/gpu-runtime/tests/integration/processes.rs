@@ -73,21 +73,13 @@ fn a_forked_child_is_silent() {
         return child::passes(NAME, &[]);
     }
     let app = App::new();
-    let explicit = RecorderConfig {
-        clock: monotonic_ns,
-        ..config()
-    };
+    let explicit = RecorderConfig { clock: monotonic_ns, ..config() };
     timing::install(app.try_recorder(explicit.clone()).unwrap()).unwrap();
     for round in 0..20 {
-        let recorders: Vec<_> = [
-            explicit.clone(),
-            own_thread(),
-            explicit.clone(),
-            own_thread(),
-        ]
-        .into_iter()
-        .map(|config| app.try_recorder(config).unwrap())
-        .collect();
+        let recorders: Vec<_> = [explicit.clone(), own_thread(), explicit.clone(), own_thread()]
+            .into_iter()
+            .map(|config| app.try_recorder(config).unwrap())
+            .collect();
         for recorder in &recorders {
             lane(&app, recorder);
         }
@@ -132,11 +124,7 @@ fn ask_everything(app: &App, recorder: &Recorder, number: u64) {
     drop(lane.launch_guard(rig::loaded(app.other)));
     drop(lane.launch_guard(row));
     drop(lane);
-    let _ = (
-        recorder.harvest(),
-        recorder.health(),
-        format!("{recorder:?}"),
-    );
+    let _ = (recorder.harvest(), recorder.health(), format!("{recorder:?}"));
     ask_telemetry(recorder.telemetry());
 }
 
@@ -213,11 +201,7 @@ extern "C" fn driver_goes() {
     std::thread::sleep(Duration::from_millis(50));
     let made = rig::all_calls() - CALLS.load(Ordering::Relaxed) - 1;
     let destroyed = rig::calls("cuEventDestroy_v2");
-    let code = if made == 0 && destroyed == 0 {
-        QUIET
-    } else {
-        1
-    };
+    let code = if made == 0 && destroyed == 0 { QUIET } else { 1 };
     // SAFETY: ends this process.
     unsafe { libc::_exit(code) };
 }
@@ -238,18 +222,15 @@ fn exits_quietly(name: &str, prepare: fn(&App)) {
 
 #[test]
 fn nothing_is_called_once_the_process_exits() {
-    exits_quietly(
-        "processes::nothing_is_called_once_the_process_exits",
-        |app| {
-            let recorder = app.try_recorder(own_thread()).unwrap();
-            lane(app, &recorder);
-            // The GPU never gets there: the thread polls until the end.
-            assert!(app.launch(app.spin, app.stream, u64::MAX / 2).is_success());
-            lane(app, &recorder);
-            rig::wait_for(|| rig::calls("cuEventQuery") >= 20);
-            std::mem::forget(recorder);
-        },
-    );
+    exits_quietly("processes::nothing_is_called_once_the_process_exits", |app| {
+        let recorder = app.try_recorder(own_thread()).unwrap();
+        lane(app, &recorder);
+        // The GPU never gets there: the thread polls until the end.
+        assert!(app.launch(app.spin, app.stream, u64::MAX / 2).is_success());
+        lane(app, &recorder);
+        rig::wait_for(|| rig::calls("cuEventQuery") >= 20);
+        std::mem::forget(recorder);
+    });
 }
 
 /// Dropped, and closed, by handlers that run after the recorder's own.

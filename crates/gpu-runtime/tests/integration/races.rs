@@ -35,11 +35,7 @@ fn a_capture_inside_a_span_is_timed_by_it_and_one_across_its_end_costs_it() {
         control::advance_ns(10_000);
         assert_eq!(recorder.harvest(), 1);
         let lanes = &recorder.telemetry().instruments().lane[LANE_DECODE];
-        assert_eq!(
-            lanes.snapshot().sum_ns(),
-            3_000,
-            "what was captured did not run"
-        );
+        assert_eq!(lanes.snapshot().sum_ns(), 3_000, "what was captured did not run");
 
         // Ends between begin and end: refused at its begin.
         app.begin_capture(app.stream, mode);
@@ -54,10 +50,7 @@ fn a_capture_inside_a_span_is_timed_by_it_and_one_across_its_end_costs_it() {
         assert_eq!(broken, Status::ERROR_STREAM_CAPTURE_UNSUPPORTED);
         recorder.end_lane(token, stream(app.stream));
         assert_eq!(recorder.harvest(), 0);
-        assert_eq!(
-            app.end_capture(app.stream),
-            Status::ERROR_STREAM_CAPTURE_INVALIDATED
-        );
+        assert_eq!(app.end_capture(app.stream), Status::ERROR_STREAM_CAPTURE_INVALIDATED);
 
         // The same slots time again: nothing was poisoned.
         for _ in 0..2 * 64 {
@@ -77,11 +70,9 @@ fn race(app: &App, recorder: &Recorder, on: u64, capturing: u64) -> Status {
     let ended = std::thread::scope(|scope| {
         let recording = scope.spawn(move || {
             assert!(cu!("cuCtxSetCurrent", app.context => u64).is_success());
-            recorder
-                .begin_lane(STEP, LANE_DECODE, stream(on))
-                .map(|token| {
-                    recorder.end_lane(token, stream(on));
-                })
+            recorder.begin_lane(STEP, LANE_DECODE, stream(on)).map(|token| {
+                recorder.end_lane(token, stream(on));
+            })
         });
         wait_until_hung("cuEventRecord", 1);
         app.begin_capture(capturing, THREAD_LOCAL);
@@ -111,10 +102,7 @@ fn the_one_race_is_on_the_legacy_stream_and_can_be_avoided() {
         assert_eq!(recorder.harvest(), 1, "later spans are well");
 
         // The option that avoids it: there is no record to race with.
-        let strict = RecorderConfig {
-            refuse_legacy_streams: true,
-            ..config()
-        };
+        let strict = RecorderConfig { refuse_legacy_streams: true, ..config() };
         let strict = app.try_recorder(strict).unwrap();
         app.begin_capture(capturing, THREAD_LOCAL);
         lane(&strict, legacy);
@@ -141,19 +129,12 @@ fn the_one_race_is_on_the_legacy_stream_and_can_be_avoided() {
 fn a_start_caught_by_a_capture_of_its_own_stream_is_never_polled() {
     let app = App::new();
     let recorder = app.recorder();
-    assert_eq!(
-        race(&app, &recorder, app.stream, app.stream),
-        Status::SUCCESS
-    );
+    assert_eq!(race(&app, &recorder, app.stream, app.stream), Status::SUCCESS);
     let ledger = recorder.lane_ledger();
     assert_eq!((ledger.begun, ledger.failed, ledger.in_flight), (1, 1, 0));
     assert_eq!(calls("cuEventQuery") + calls("cuEventElapsedTime_v2"), 0);
     lane(&recorder, app.stream);
-    assert_eq!(
-        recorder.harvest(),
-        1,
-        "recorded anew, the event is well again"
-    );
+    assert_eq!(recorder.harvest(), 1, "recorded anew, the event is well again");
 }
 
 /// Where that capture is over before the span is, the end is recorded on the
@@ -207,10 +188,7 @@ fn an_end_caught_by_a_capture_of_its_own_stream_is_polled_once() {
     }
     assert_eq!(calls("cuEventQuery"), 1);
     assert_eq!(app.thread_mode(), GLOBAL);
-    assert_eq!(
-        app.end_capture(app.stream),
-        Status::ERROR_STREAM_CAPTURE_INVALIDATED
-    );
+    assert_eq!(app.end_capture(app.stream), Status::ERROR_STREAM_CAPTURE_INVALIDATED);
     let ledger = recorder.lane_ledger();
     assert_eq!((ledger.begun, ledger.failed, ledger.in_flight), (1, 1, 0));
     assert_eq!(recorder.health().quarantined, None);
@@ -264,10 +242,8 @@ fn default_streams_are_those_of_the_recorders_context_and_thread() {
 fn an_answer_that_is_no_answer_refuses() {
     let app = App::new();
     let recorder = app.recorder();
-    for status in [
-        Status::ERROR_STREAM_CAPTURE_IMPLICIT,
-        Status::ERROR_STREAM_CAPTURE_INVALIDATED,
-    ] {
+    for status in [Status::ERROR_STREAM_CAPTURE_IMPLICIT, Status::ERROR_STREAM_CAPTURE_INVALIDATED]
+    {
         fail_some("cuStreamIsCapturing", status, 0, 1);
         lane(&recorder, app.stream);
     }

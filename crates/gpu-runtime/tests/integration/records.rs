@@ -17,10 +17,7 @@ fn recorder(app: &App, every: u64) -> Recorder {
 fn recorder_with(app: &App, every: u64, config: RecorderConfig) -> Recorder {
     let telemetry = Telemetry::new().leak();
     telemetry.name_lanes(&["draft"]).unwrap();
-    let rare = TelemetryConfig {
-        every,
-        ..TelemetryConfig::default()
-    };
+    let rare = TelemetryConfig { every, ..TelemetryConfig::default() };
     telemetry.configure(rare).unwrap();
     // SAFETY: the context lives as long as the app, which outlives the recorder.
     unsafe { Recorder::from_raw(driver(), context(app.context), telemetry, config) }.unwrap()
@@ -71,12 +68,7 @@ fn a_cancelled_lane_is_none_of_its_steps_record_and_a_lost_one_marks_it() {
     recorder.cancel_lane(token);
     drop(step);
     let step = recorder.step();
-    fail_some(
-        "cuEventRecord",
-        Status::ERROR_STREAM_CAPTURE_UNSUPPORTED,
-        0,
-        1,
-    );
+    fail_some("cuEventRecord", Status::ERROR_STREAM_CAPTURE_UNSUPPORTED, 0, 1);
     assert_eq!(recorder.begin_lane(step.step(), LANE_DECODE, here), None);
     drop(step);
     recorder.harvest();
@@ -110,14 +102,8 @@ fn the_last_shape_before_the_close_counts_for_guards_and_owned_steps() {
 fn what_a_step_states_costs_no_driver_call() {
     let app = App::new();
     let on_step = Some(OnStep::new(|_| {}));
-    let with = RecorderConfig {
-        on_step,
-        ..config()
-    };
-    let (plain, with) = (
-        recorder(&app, 1_000_000),
-        recorder_with(&app, 1_000_000, with),
-    );
+    let with = RecorderConfig { on_step, ..config() };
+    let (plain, with) = (recorder(&app, 1_000_000), recorder_with(&app, 1_000_000, with));
     let cost = |recorder: &Recorder, says: bool| {
         let before = all_calls();
         for _ in 0..10 {
@@ -150,13 +136,7 @@ fn collecting(also: impl Fn(&StepRecord) + Send + Sync + 'static) -> (Given, Rec
         also(step);
     });
     let on_step = Some(on_step);
-    (
-        given,
-        RecorderConfig {
-            on_step,
-            ..config()
-        },
-    )
+    (given, RecorderConfig { on_step, ..config() })
 }
 
 #[test]
@@ -203,11 +183,7 @@ fn a_callback_that_panics_or_is_slow_is_counted_and_harvests_go_on() {
     }
     assert_eq!(given.lock().unwrap().len(), 6);
     let health = recorder.health();
-    let counted = (
-        health.callback_panics,
-        health.slow_callbacks,
-        health.records_missed,
-    );
+    let counted = (health.callback_panics, health.slow_callbacks, health.records_missed);
     assert_eq!(counted, (2, 2, 0));
     let told = &recorder.telemetry().snapshot().recorders[0].health;
     assert_eq!((told.callback_panics, told.slow_callbacks), (2, 2));
@@ -222,12 +198,7 @@ fn records_that_come_faster_than_harvests_are_counted_as_missed() {
     // Harvested by another recorder of the telemetry, which has no callback.
     // SAFETY: as in `recorder_with`.
     let other = unsafe {
-        Recorder::from_raw(
-            driver(),
-            context(app.context),
-            telemetry,
-            super::rig::config(),
-        )
+        Recorder::from_raw(driver(), context(app.context), telemetry, super::rig::config())
     };
     let other = other.unwrap();
     for _ in 0..1_030 {
@@ -271,9 +242,7 @@ fn the_recorders_own_thread_hands_records_on() {
     config.harvest = metrale_gpu_runtime::timing::Harvest::OwnThread(millisecond);
     let recorder = recorder_with(&app, 4, config);
     drop(recorder.step());
-    let (number, thread) = receiver
-        .recv_timeout(std::time::Duration::from_secs(30))
-        .unwrap();
+    let (number, thread) = receiver.recv_timeout(std::time::Duration::from_secs(30)).unwrap();
     assert_eq!((number, thread.as_deref()), (0, Some("metrale-harvest")));
     recorder.close();
 }

@@ -119,14 +119,10 @@ fn a_region_of_a_token_and_of_another_stream_is_the_same_row() {
     let region = recorder.copy("logits to host");
     let (here, side) = (stream(app.stream), app.new_stream());
     let step = recorder.step();
-    let token = recorder
-        .begin_region(step.step(), LANE_DECODE, region, here)
-        .unwrap();
+    let token = recorder.begin_region(step.step(), LANE_DECODE, region, here).unwrap();
     run(&app, 3_000).unwrap();
     recorder.end_region(token, here);
-    let token = recorder
-        .begin_region(step.step(), LANE_DECODE, region, here)
-        .unwrap();
+    let token = recorder.begin_region(step.step(), LANE_DECODE, region, here).unwrap();
     recorder.cancel_region(token);
     let lane = step.lane(LANE_DECODE, here);
     let copied: Result<(), Error> = lane.region_on(region, stream(side), || {
@@ -140,22 +136,14 @@ fn a_region_of_a_token_and_of_another_stream_is_the_same_row() {
     recorder.harvest();
     let found = rows(&recorder);
     assert_eq!(found.len(), 1);
-    assert_eq!(
-        (found[0].kind, found[0].total_ns, found[0].samples),
-        (RowKind::Copy, 8_000, 2)
-    );
+    assert_eq!((found[0].kind, found[0].total_ns, found[0].samples), (RowKind::Copy, 8_000, 2));
 }
 
 #[test]
 fn a_region_of_an_unarmed_step_asks_the_driver_nothing() {
     let app = App::new();
-    let recorder = configured(
-        &app,
-        TelemetryConfig {
-            every: 1_000_000,
-            ..TelemetryConfig::default()
-        },
-    );
+    let recorder =
+        configured(&app, TelemetryConfig { every: 1_000_000, ..TelemetryConfig::default() });
     let region = recorder.region("sampling");
     let step = recorder.step();
     assert!(!step.is_armed());
@@ -173,11 +161,7 @@ fn under_spread_a_region_is_sampled_like_a_launch() {
     let app = App::new();
     let recorder = configured(
         &app,
-        TelemetryConfig {
-            sampling: Sampling::Spread,
-            every: 4,
-            ..TelemetryConfig::default()
-        },
+        TelemetryConfig { sampling: Sampling::Spread, every: 4, ..TelemetryConfig::default() },
     );
     let region = recorder.region("sampling");
     for _ in 0..20 {

@@ -39,8 +39,7 @@ impl App {
     /// Telemetry of its own that arms every step, and a recorder that is
     /// harvested explicitly.
     pub(crate) fn recorder(&self) -> Recorder {
-        self.try_recorder(config())
-            .expect("the simulator is healthy")
+        self.try_recorder(config()).expect("the simulator is healthy")
     }
 
     pub(crate) fn try_recorder(&self, config: RecorderConfig) -> Result<Recorder, InstallError> {
@@ -52,10 +51,7 @@ impl App {
 
 pub(crate) fn telemetry() -> &'static Telemetry {
     let telemetry = Telemetry::new().leak();
-    let every_step = TelemetryConfig {
-        every: 1,
-        ..TelemetryConfig::DEFAULT
-    };
+    let every_step = TelemetryConfig { every: 1, ..TelemetryConfig::DEFAULT };
     telemetry.configure(every_step).expect("1 is a stride");
     telemetry
 }
@@ -74,10 +70,7 @@ pub(crate) fn config() -> RecorderConfig {
 
 /// As [`config`], for a recorder with a thread of its own.
 pub(crate) fn own_thread() -> RecorderConfig {
-    RecorderConfig {
-        harvest: Harvest::OwnThread(Duration::from_millis(1)),
-        ..config()
-    }
+    RecorderConfig { harvest: Harvest::OwnThread(Duration::from_millis(1)), ..config() }
 }
 
 /// A hang is the test's failure.

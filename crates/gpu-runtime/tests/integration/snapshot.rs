@@ -33,9 +33,7 @@ fn step(app: &App, recorder: &Recorder, exec: u64, guard_the_graph: bool) {
 }
 
 fn decode(recorder: &Recorder) -> LaneFigures {
-    recorder.telemetry().snapshot().lanes[LANE_DECODE]
-        .figures
-        .unwrap()
+    recorder.telemetry().snapshot().lanes[LANE_DECODE].figures.unwrap()
 }
 
 #[test]
@@ -126,15 +124,11 @@ fn it_knows_the_recorder_also_when_that_is_closed() {
     assert_eq!((lanes.landed, kernels.landed), (1, 4));
     assert_eq!(taken.recorders[0].label, "seven");
     assert_eq!(taken.recorders[0].health, recorder.health().into());
-    let names: Vec<_> = (taken.kernels.iter())
-        .map(|row| (row.name.as_deref(), row.kind, row.total_ns))
-        .collect();
+    let names: Vec<_> =
+        (taken.kernels.iter()).map(|row| (row.name.as_deref(), row.kind, row.total_ns)).collect();
     assert_eq!(
         names,
-        [
-            (Some("spin"), RowKind::Kernel, 22_000),
-            (Some("twenty"), RowKind::Graph, 20_000)
-        ]
+        [(Some("spin"), RowKind::Kernel, 22_000), (Some("twenty"), RowKind::Graph, 20_000)]
     );
     let spin = taken.kernels[0].lanes[0].estimate;
     assert_eq!((spin.steps, spin.total_ns, spin.error), (1, 22_000.0, None));

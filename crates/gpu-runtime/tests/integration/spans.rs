@@ -45,23 +45,12 @@ fn lanes_kernels_and_gaps_read_what_the_gpu_did() {
     assert_eq!(
         kernels(&recorder),
         [
-            KernelTime {
-                func: app.spin,
-                total_ns: 120_000,
-                samples: 3
-            },
-            KernelTime {
-                func: app.other,
-                total_ns: 7_500,
-                samples: 3
-            },
+            KernelTime { func: app.spin, total_ns: 120_000, samples: 3 },
+            KernelTime { func: app.other, total_ns: 7_500, samples: 3 },
         ]
     );
     for ledger in [recorder.lane_ledger(), recorder.kernel_ledger()] {
-        assert!(
-            ledger.closes() && ledger.landed == ledger.attempts,
-            "{ledger:?}"
-        );
+        assert!(ledger.closes() && ledger.landed == ledger.attempts, "{ledger:?}");
     }
     assert_eq!(control::stale_handle_uses(), 0);
 }
@@ -79,11 +68,7 @@ fn a_span_never_waits_and_lands_when_the_gpu_is_done() {
     assert_eq!(recorder.harvest(), 0);
     control::advance_ns(1);
     assert_eq!(recorder.harvest(), 1);
-    assert_eq!(
-        control::now_ns(),
-        1_000_000,
-        "nothing of ours moved the clock"
-    );
+    assert_eq!(control::now_ns(), 1_000_000, "nothing of ours moved the clock");
 }
 
 #[test]
@@ -101,51 +86,27 @@ fn driver_calls_stay_within_the_budget() {
         }
     }
     let spans = 2 * (launches + 1);
-    assert_eq!(
-        calls("cuEventRecord"),
-        2 * spans + 1,
-        "and the step's anchor"
-    );
-    assert_eq!(
-        calls("cuStreamIsCapturing"),
-        2 * spans,
-        "one to a span's record"
-    );
+    assert_eq!(calls("cuEventRecord"), 2 * spans + 1, "and the step's anchor");
+    assert_eq!(calls("cuStreamIsCapturing"), 2 * spans, "one to a span's record");
     assert_eq!(calls("cuStreamGetId"), 2, "one to a lane");
-    assert_eq!(
-        calls("cuThreadExchangeStreamCaptureMode"),
-        4,
-        "around these"
-    );
+    assert_eq!(calls("cuThreadExchangeStreamCaptureMode"), 4, "around these");
 
     // Nothing is done: two rings of two waiting streams, one query each.
     recorder.harvest();
     assert_eq!(calls("cuEventQuery"), 4);
     assert_eq!(calls("cuEventElapsedTime_v2"), 0);
-    assert_eq!(
-        calls("cuThreadExchangeStreamCaptureMode"),
-        4 + 4,
-        "a bracket for each ring"
-    );
+    assert_eq!(calls("cuThreadExchangeStreamCaptureMode"), 4 + 4, "a bracket for each ring");
 
     control::advance_ns(1_000_000);
     assert_eq!(recorder.harvest() as u64, spans);
     assert_eq!(calls("cuEventQuery"), 8 + 1, "and one of the anchor");
-    assert_eq!(
-        calls("cuEventElapsedTime_v2"),
-        2 * spans,
-        "one to a span, and one to its place"
-    );
+    assert_eq!(calls("cuEventElapsedTime_v2"), 2 * spans, "one to a span, and one to its place");
 
     let idle = all_calls();
     recorder.harvest();
     assert_eq!(all_calls() - idle, 1, "an idle recorder makes no call");
     assert_eq!(["cuEventCreate", "cuEventDestroy_v2"].map(calls), before);
-    for forbidden in [
-        "cuCtxSynchronize",
-        "cuStreamSynchronize",
-        "cuEventSynchronize",
-    ] {
+    for forbidden in ["cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize"] {
         assert_eq!(calls(forbidden), 0, "{forbidden}");
     }
 }
@@ -154,11 +115,8 @@ fn driver_calls_stay_within_the_budget() {
 fn an_unarmed_step_times_lanes_only() {
     let app = App::new();
     let recorder = app.recorder();
-    let config = TelemetryConfig {
-        every: 4,
-        sampling: Sampling::EveryNth,
-        ..TelemetryConfig::DEFAULT
-    };
+    let config =
+        TelemetryConfig { every: 4, sampling: Sampling::EveryNth, ..TelemetryConfig::DEFAULT };
     recorder.telemetry().configure(config).unwrap();
     for _ in 0..8 {
         let step = recorder.step();
@@ -218,10 +176,7 @@ fn a_launch_that_failed_is_cancelled() {
     control::advance_ns(10_000);
     recorder.harvest();
     let ledger = recorder.kernel_ledger();
-    assert_eq!(
-        (ledger.cancelled, ledger.landed, ledger.in_flight),
-        (3, 1, 0)
-    );
+    assert_eq!((ledger.cancelled, ledger.landed, ledger.in_flight), (3, 1, 0));
     assert_eq!(recorder.telemetry().host().launches.get(), 1);
     // No work was lost, so the step is complete.
     let taken = recorder.telemetry().snapshot();
@@ -294,11 +249,8 @@ fn a_lane_that_nobody_named_is_refused() {
     assert_eq!(losses.incomplete_steps, 1);
 
     // Launches that are not timed are counted, wherever they are.
-    let never = TelemetryConfig {
-        every: 1_000,
-        sampling: Sampling::EveryNth,
-        ..TelemetryConfig::DEFAULT
-    };
+    let never =
+        TelemetryConfig { every: 1_000, sampling: Sampling::EveryNth, ..TelemetryConfig::DEFAULT };
     recorder.telemetry().configure(never).unwrap();
     let before = recorder.kernel_ledger().refused;
     let step = recorder.step();
@@ -317,11 +269,7 @@ fn a_refused_first_launch_makes_its_step_incomplete() {
     let step = recorder.step();
     let lane = step.lane(LANE_DECODE, stream(app.stream));
     app.begin_capture(other, super::rig::THREAD_LOCAL);
-    assert!(
-        !lane
-            .launch_guard_on(loaded(app.spin), stream(other))
-            .is_timed()
-    );
+    assert!(!lane.launch_guard_on(loaded(app.spin), stream(other)).is_timed());
     assert!(app.end_capture(other).is_success());
     drop(lane);
     drop(step);

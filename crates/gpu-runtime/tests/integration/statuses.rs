@@ -47,11 +47,7 @@ impl Case {
     fn new(status: Status) -> Self {
         let app = App::new();
         let recorder = app.recorder();
-        Self {
-            app,
-            recorder,
-            status,
-        }
+        Self { app, recorder, status }
     }
 
     fn begin(&self, on: u64) -> Option<SpanToken> {
@@ -131,10 +127,7 @@ fn records_and_their_questions() {
         }
         // Nobody knows which stream it is: the gap before the lane is unknown, and
         // every one from there on.
-        for (call, skip) in [
-            ("cuStreamGetId", 0),
-            ("cuThreadExchangeStreamCaptureMode", 0),
-        ] {
+        for (call, skip) in [("cuStreamGetId", 0), ("cuThreadExchangeStreamCaptureMode", 0)] {
             let case = Case::new(status);
             fail_some(call, status, skip, 1);
             assert_eq!(case.lane(case.app.stream), !is_quarantined);
@@ -236,9 +229,7 @@ fn names_of_functions() {
         let case = Case::new(status);
         let launch = || {
             let on = stream(case.app.stream);
-            let token = case
-                .recorder
-                .begin_launch(ARMED, LANE_DECODE, loaded(case.app.spin), on);
+            let token = case.recorder.begin_launch(ARMED, LANE_DECODE, loaded(case.app.spin), on);
             if let Some(token) = token {
                 case.recorder.end_launch(token, on);
             }
@@ -342,10 +333,7 @@ fn measuring_the_floor() {
             let app = App::new();
             let before = calls("cuStreamCreate");
             fail_some(call, status, skip, 1);
-            let config = RecorderConfig {
-                measure_floor: true,
-                ..config()
-            };
+            let config = RecorderConfig { measure_floor: true, ..config() };
             let recorder = app.try_recorder(config).unwrap();
             control::clear_faults();
             let met = format!("{status} {call} {skip}");
@@ -366,11 +354,7 @@ fn measuring_the_floor() {
             let is_stopped = quarantined.is_some() && call != "cuStreamDestroy_v2";
             let destroyed = if is_stopped { 0 } else { made };
             assert_eq!(calls("cuStreamDestroy_v2"), destroyed, "{met}");
-            let case = Case {
-                app,
-                recorder,
-                status,
-            };
+            let case = Case { app, recorder, status };
             case.check(quarantined.is_some());
         }
     }
@@ -399,11 +383,7 @@ fn a_fatal_error_stays_the_applications() {
         assert!(case.lane(app.stream));
         let open = case.begin(app.stream).unwrap();
         control::set_sticky(0, status);
-        assert_eq!(
-            app.launch(app.spin, app.stream, 1),
-            status,
-            "first and unchanged"
-        );
+        assert_eq!(app.launch(app.spin, app.stream, 1), status, "first and unchanged");
         case.recorder.end_lane(open, stream(app.stream));
         case.recorder.harvest();
         assert_eq!(case.recorder.health().quarantined, Some(status));

@@ -17,10 +17,7 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, end: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (self.0 >> 33) % end
     }
 }
@@ -51,9 +48,7 @@ fn random_graph(app: &App, random: &mut Random, count: u64) -> (u64, Times) {
         let none = std::ptr::null::<u64>();
         let made = cu!("cuGraphAddKernelNode_v2", &raw mut node => *mut u64, graph => u64, none => *const u64, 0 => usize, &raw const params => *const CUkernelNodeParams);
         assert_eq!(made, Status::SUCCESS);
-        let mut before: Vec<u64> = (0..random.below(3).min(at))
-            .map(|_| random.below(at))
-            .collect();
+        let mut before: Vec<u64> = (0..random.below(3).min(at)).map(|_| random.below(at)).collect();
         // Mostly a chain.
         if at > 0 && random.below(4) > 0 {
             before.push(at - 1);
@@ -62,10 +57,7 @@ fn random_graph(app: &App, random: &mut Random, count: u64) -> (u64, Times) {
         before.dedup();
         for from in before {
             let kind = u8::from(random.below(5) == 0);
-            let data = CUgraphEdgeData {
-                kind,
-                ..CUgraphEdgeData::default()
-            };
+            let data = CUgraphEdgeData { kind, ..CUgraphEdgeData::default() };
             let from = [nodes[from as usize]];
             let to = [node];
             let added = cu!("cuGraphAddDependencies_v2", graph => u64, from.as_ptr() => *const u64, to.as_ptr() => *const u64, &raw const data => *const CUgraphEdgeData, 1 => usize);
@@ -113,11 +105,7 @@ fn what_is_ordered_is_ordered_in_the_twin_and_nothing_else_is() {
     let mut random = Random(7);
     for round in 0..60u64 {
         let marks = if round % 2 == 0 { 64 } else { 9 };
-        let twins = TwinsConfig {
-            marks,
-            plan_launches: 1,
-            ..always()
-        };
+        let twins = TwinsConfig { marks, plan_launches: 1, ..always() };
         let recorder = recorder(&app, twins);
         let count = 1 + random.below(40);
         let (source, times) = random_graph(&app, &mut random, count);
@@ -129,9 +117,7 @@ fn what_is_ordered_is_ordered_in_the_twin_and_nothing_else_is() {
             control::log_stop();
             let calls = control::log();
             // Of the application's instantiation and of the twin's: the last is ours.
-            let made = calls
-                .iter()
-                .rfind(|call| call.name == "cuGraphInstantiateWithFlags");
+            let made = calls.iter().rfind(|call| call.name == "cuGraphInstantiateWithFlags");
             let copy = made.expect("an executable was made").handle;
             assert_ne!(copy, source);
             let counterparts: Vec<u64> = originals
@@ -145,11 +131,8 @@ fn what_is_ordered_is_ordered_in_the_twin_and_nothing_else_is() {
                 .collect();
             let (ours, theirs) = (edges(copy), edges(source));
             // Every edge is kept, with its data.
-            let counterpart: BTreeMap<u64, u64> = originals
-                .iter()
-                .copied()
-                .zip(counterparts.iter().copied())
-                .collect();
+            let counterpart: BTreeMap<u64, u64> =
+                originals.iter().copied().zip(counterparts.iter().copied()).collect();
             for (from, to, data) in &theirs {
                 let kept = (counterpart[from], counterpart[to], *data);
                 assert!(ours.contains(&kept), "round {round}");
@@ -182,26 +165,14 @@ fn what_is_ordered_is_ordered_in_the_twin_and_nothing_else_is() {
         }
         control::log_stop();
         let ledger = recorder.twin_ledger();
-        assert!(
-            ledger.launched >= 1 && ledger.read == ledger.launched,
-            "{ledger:?}"
-        );
+        assert!(ledger.launched >= 1 && ledger.read == ledger.launched, "{ledger:?}");
         assert_no_mistakes();
         // Marked whole, rows are what the driver ran, also side by side.
         if marks == 64 {
             let figures = &recorder.telemetry().snapshot().graphs[0].figures;
-            let told: BTreeMap<_, _> = figures
-                .rows
-                .iter()
-                .map(|row| (row.name.as_deref(), row.sampled_ns))
-                .collect();
-            let name = |function: &u64| {
-                Some(if *function == app.spin {
-                    "spin"
-                } else {
-                    "other"
-                })
-            };
+            let told: BTreeMap<_, _> =
+                figures.rows.iter().map(|row| (row.name.as_deref(), row.sampled_ns)).collect();
+            let name = |function: &u64| Some(if *function == app.spin { "spin" } else { "other" });
             let ran = times.iter().map(|(function, ns)| (name(function), *ns));
             assert_eq!(told, ran.collect(), "round {round}");
         }

@@ -39,11 +39,7 @@ fn a_retired_twin_lets_go_of_what_the_graph_holds() {
     let before = LET_GO.load(Ordering::SeqCst);
     assert_eq!(destroy("exec", graph.exec), Status::SUCCESS);
     assert_eq!(destroy("graph", graph.graph), Status::SUCCESS);
-    assert_eq!(
-        LET_GO.load(Ordering::SeqCst),
-        before + 1,
-        "the twin held none"
-    );
+    assert_eq!(LET_GO.load(Ordering::SeqCst), before + 1, "the twin held none");
     assert_no_mistakes();
 }
 
@@ -62,43 +58,25 @@ fn a_twin_destroys_what_it_made_in_order_and_nothing_else() {
         .filter(|call| call.name.contains("Destroy"))
         .map(|call| (call.name.to_string(), call.handle, call.status))
         .collect();
-    let names: Vec<_> = gone
-        .iter()
-        .map(|(name, _, status)| (name.as_str(), *status))
-        .collect();
+    let names: Vec<_> = gone.iter().map(|(name, _, status)| (name.as_str(), *status)).collect();
     assert_eq!(
         names,
-        [
-            ("cuGraphExecDestroy", Status::SUCCESS),
-            ("cuGraphDestroy", Status::SUCCESS)
-        ]
+        [("cuGraphExecDestroy", Status::SUCCESS), ("cuGraphDestroy", Status::SUCCESS)]
     );
-    assert!(
-        gone.iter()
-            .all(|(_, handle, _)| ![graph.exec, graph.graph].contains(handle))
-    );
+    assert!(gone.iter().all(|(_, handle, _)| ![graph.exec, graph.graph].contains(handle)));
     assert_eq!(app.launch_graph(graph.exec, app.stream), Status::SUCCESS);
 }
 
 #[test]
 fn a_seat_is_given_on_once_its_last_launch_was_read() {
     let app = App::new();
-    let recorder = recorder(
-        &app,
-        TwinsConfig {
-            resident: 1,
-            ..always()
-        },
-    );
+    let recorder = recorder(&app, TwinsConfig { resident: 1, ..always() });
     let graph = chain(&app, &[10_000; 3]);
     let first = settled_twin(&recorder, graph, app.stream);
     replay(&recorder, &first, app.stream).expect("a launch");
     drop(first);
     let refused = twin(&recorder, graph);
-    assert_eq!(
-        refused.state(),
-        TwinState::Refused(TwinError::NoRoom { resident: 1 })
-    );
+    assert_eq!(refused.state(), TwinState::Refused(TwinError::NoRoom { resident: 1 }));
     settle(&recorder);
     assert_eq!(recorder.twin_ledger().read, 1);
     let second = settled_twin(&recorder, graph, app.stream);
@@ -165,10 +143,7 @@ fn a_twin_of_another_recorder_is_not_launched() {
     let step = other.step();
     let lane = step.lane(LANE_DECODE, stream(app.stream));
     lane.replay(&twin).expect("a launch");
-    assert_eq!(
-        (one.twin_ledger().launched, one.twin_ledger().no_span),
-        (0, 1)
-    );
+    assert_eq!((one.twin_ledger().launched, one.twin_ledger().no_span), (0, 1));
 }
 
 /// The simulator answers every call of a child with 3, as the driver does, and a call
@@ -184,10 +159,8 @@ fn a_forked_child_launches_the_plain_graph_and_makes_no_other_call() {
     let app = App::new();
     let recorder = recorder(&app, always());
     let graph = chain(&app, &[10_000; 3]);
-    let (held, dropped) = (
-        settled_twin(&recorder, graph, app.stream),
-        settled_twin(&recorder, graph, app.stream),
-    );
+    let (held, dropped) =
+        (settled_twin(&recorder, graph, app.stream), settled_twin(&recorder, graph, app.stream));
     let other = app.new_stream();
     replay(&recorder, &held, app.stream).expect("a launch");
     // SAFETY: the child only calls what is under test, and ends.

@@ -32,10 +32,7 @@ fn a_launch_on_another_stream_waits_for_the_twin() {
     replay(&recorder, &twin, other).expect("a launch");
     assert_eq!(calls("cuStreamWaitEvent"), 1);
     let ledger = recorder.twin_ledger();
-    assert_eq!(
-        (ledger.launched, ledger.unread, ledger.other_stream),
-        (1, 3, 1)
-    );
+    assert_eq!((ledger.launched, ledger.unread, ledger.other_stream), (1, 3, 1));
     assert_no_mistakes();
 }
 
@@ -155,10 +152,7 @@ fn an_update_that_is_followed_is_the_twins_too() {
     assert_eq!(twin.state(), TwinState::Ready);
     assert_no_mistakes();
     let figures = &recorder.telemetry().snapshot().graphs[0].figures;
-    let spin = figures
-        .rows
-        .iter()
-        .find(|row| row.name.as_deref() == Some("spin"));
+    let spin = figures.rows.iter().find(|row| row.name.as_deref() == Some("spin"));
     // Nodes 1 and 5 took 10 µs, node 3 of 10 to 100 µs.
     assert_eq!(spin.map(|row| row.sampled_ns), Some(20 * 10_000 + 550_000));
 }
@@ -183,10 +177,7 @@ fn a_twin_that_missed_an_update_is_launched_no_more() {
         twin.renew();
     }
     let ledger = recorder.twin_ledger();
-    assert_eq!(
-        (ledger.launched, ledger.stale, ledger.updates_failed),
-        (0, 5, 1)
-    );
+    assert_eq!((ledger.launched, ledger.stale, ledger.updates_failed), (0, 5, 1));
     assert_no_mistakes();
 }
 
@@ -264,16 +255,10 @@ fn a_twins_launch_that_fails_is_followed_by_the_plain_one() {
         assert_eq!(replay(&recorder, &twin, app.stream), Ok(()));
         let ran: u64 = graphs::kernel_runs().iter().map(|run| run.count).sum();
         assert_eq!(ran, 5, "the graph ran once");
-        assert_eq!(
-            twin.state(),
-            TwinState::Retired(TwinError::Launch { status })
-        );
+        assert_eq!(twin.state(), TwinState::Retired(TwinError::Launch { status }));
         replay(&recorder, &twin, app.stream).expect("a launch");
         let ledger = recorder.twin_ledger();
-        assert_eq!(
-            (ledger.launched, ledger.launch_failed, ledger.no_twin),
-            (0, 1, 1)
-        );
+        assert_eq!((ledger.launched, ledger.launch_failed, ledger.no_twin), (0, 1, 1));
         assert_eq!(recorder.health().quarantined, None);
     }
 }
@@ -313,8 +298,7 @@ fn a_run_with_twins_does_what_one_without_does() {
             }
             let step = recorder.step();
             let lane = step.lane(LANE_DECODE, stream(on));
-            lane.launch(loaded(app.spin), || app.launch(app.spin, on, 500).ok())
-                .expect("a launch");
+            lane.launch(loaded(app.spin), || app.launch(app.spin, on, 500).ok()).expect("a launch");
             lane.replay(&twin).expect("a launch");
             drop(lane);
             drop(step);

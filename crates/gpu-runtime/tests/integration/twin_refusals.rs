@@ -15,10 +15,9 @@ use metrale_gpu_sim::control::{self, graphs};
 fn a_recorder_without_twins_refuses_and_replays() {
     let app = App::new();
     let graph = chain(&app, &[10_000; 3]);
-    for (recorder, why) in [
-        (app.recorder(), TwinError::Off),
-        (Recorder::disabled(), TwinError::Silent),
-    ] {
+    for (recorder, why) in
+        [(app.recorder(), TwinError::Off), (Recorder::disabled(), TwinError::Silent)]
+    {
         let twin = twin(&recorder, graph);
         assert_eq!(twin.state(), TwinState::Refused(why));
         let before = calls("cuGraphLaunch");
@@ -32,32 +31,12 @@ fn a_recorder_without_twins_refuses_and_replays() {
 fn options_out_of_range_are_told_at_install() {
     let app = App::new();
     for (twins, option, asked) in [
-        (
-            TwinsConfig {
-                marks: 4,
-                ..always()
-            },
-            "twins.marks",
-            4,
-        ),
-        (
-            TwinsConfig {
-                resident: 0,
-                ..always()
-            },
-            "twins.resident",
-            0,
-        ),
+        (TwinsConfig { marks: 4, ..always() }, "twins.marks", 4),
+        (TwinsConfig { resident: 0, ..always() }, "twins.resident", 0),
     ] {
-        let config = RecorderConfig {
-            twins: Some(twins),
-            ..config()
-        };
+        let config = RecorderConfig { twins: Some(twins), ..config() };
         match app.try_recorder(config) {
-            Err(InstallError::Twins {
-                option: told,
-                asked: found,
-            }) => {
+            Err(InstallError::Twins { option: told, asked: found }) => {
                 assert_eq!((told, found), (option, asked));
             }
             other => panic!("{other:?}"),
@@ -69,29 +48,14 @@ fn options_out_of_range_are_told_at_install() {
 fn budgets_are_kept_and_given_back() {
     let app = App::new();
     let graph = chain(&app, &[10_000; 3]);
-    let two = recorder(
-        &app,
-        TwinsConfig {
-            resident: 2,
-            ..always()
-        },
-    );
+    let two = recorder(&app, TwinsConfig { resident: 2, ..always() });
     let held = [twin(&two, graph), twin(&two, graph)];
     let third = twin(&two, graph);
-    assert_eq!(
-        third.state(),
-        TwinState::Refused(TwinError::NoRoom { resident: 2 })
-    );
+    assert_eq!(third.state(), TwinState::Refused(TwinError::NoRoom { resident: 2 }));
     drop(held);
     assert_eq!(twin(&two, graph).state(), TwinState::Ready);
 
-    let small = recorder(
-        &app,
-        TwinsConfig {
-            bytes: 50_000,
-            ..always()
-        },
-    );
+    let small = recorder(&app, TwinsConfig { bytes: 50_000, ..always() });
     let first = twin(&small, graph);
     let (needs, left) = (30_000, 20_000);
     let why = TwinError::NoBytes { needs, left };
@@ -100,13 +64,7 @@ fn budgets_are_kept_and_given_back() {
     assert_eq!(first.state(), TwinState::Retired(TwinError::Retired));
     assert_eq!(twin(&small, graph).state(), TwinState::Ready);
 
-    let short = recorder(
-        &app,
-        TwinsConfig {
-            nodes: 2,
-            ..always()
-        },
-    );
+    let short = recorder(&app, TwinsConfig { nodes: 2, ..always() });
     let why = TwinError::TooLarge { nodes: 3, most: 2 };
     assert_eq!(twin(&short, graph).state(), TwinState::Refused(why));
     assert_no_mistakes();
@@ -144,10 +102,7 @@ fn a_graph_that_allocates_has_no_twin() {
     let twin = twin(&recorder, instantiated(graph));
     let call = "cuGraphClone";
     let status = Status::ERROR_INVALID_VALUE;
-    assert_eq!(
-        twin.state(),
-        TwinState::Refused(TwinError::Driver { call, status })
-    );
+    assert_eq!(twin.state(), TwinState::Refused(TwinError::Driver { call, status }));
     replay(&recorder, &twin, app.stream).expect("a launch");
     assert_eq!(recorder.health().quarantined, None);
     assert_eq!(NodeType(10).to_string(), "memory allocation (10)");
@@ -159,10 +114,7 @@ fn a_driver_that_cannot_tell_is_not_guessed_at() {
     control::hide_newer_than(11_080);
     let recorder = recorder(&app, always());
     let graph = chain(&app, &[10_000; 3]);
-    let unstated = RawGraph {
-        flags: None,
-        ..graph
-    };
+    let unstated = RawGraph { flags: None, ..graph };
     let refused = twin(&recorder, unstated);
     assert_eq!(refused.state(), TwinState::Refused(TwinError::UnknownFlags));
     let twin = settled_twin(&recorder, graph, app.stream);
@@ -180,10 +132,7 @@ fn a_driver_without_a_function_is_named() {
     let recorder = recorder(&app, always());
     let twin = twin(&recorder, chain(&app, &[10_000; 3]));
     let symbol = "cuGraphUpload";
-    assert_eq!(
-        twin.state(),
-        TwinState::Refused(TwinError::Missing { symbol })
-    );
+    assert_eq!(twin.state(), TwinState::Refused(TwinError::Missing { symbol }));
 }
 
 #[test]
@@ -269,11 +218,7 @@ fn each_call_that_fails_leaves_the_plain_graph_and_nothing_else() {
                 );
                 let is_made = call != "cuGraphClone" && calls("cuGraphClone") > failed.0;
                 if recorder.health().quarantined.is_none() && is_made {
-                    assert_eq!(
-                        live("cuGraphClone", "cuGraphDestroy"),
-                        before,
-                        "{call}: {status}"
-                    );
+                    assert_eq!(live("cuGraphClone", "cuGraphDestroy"), before, "{call}: {status}");
                 }
                 graphs::count_kernels();
                 replay(&recorder, &twin, app.stream).expect("a launch");

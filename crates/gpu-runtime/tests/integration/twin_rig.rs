@@ -39,27 +39,16 @@ pub(crate) fn instantiated(graph: u64) -> RawGraph {
     let made =
         cu!("cuGraphInstantiateWithFlags", &raw mut exec => *mut u64, graph => u64, 0 => u64);
     assert_eq!(made, Status::SUCCESS);
-    RawGraph {
-        graph,
-        exec,
-        flags: Some(0),
-        launch: launch_function(),
-    }
+    RawGraph { graph, exec, flags: Some(0), launch: launch_function() }
 }
 
 /// Twins on every armed step.
 pub(crate) fn always() -> TwinsConfig {
-    TwinsConfig {
-        always: true,
-        ..TwinsConfig::default()
-    }
+    TwinsConfig { always: true, ..TwinsConfig::default() }
 }
 
 pub(crate) fn recorder(app: &App, twins: TwinsConfig) -> Recorder {
-    let config = RecorderConfig {
-        twins: Some(twins),
-        ..config()
-    };
+    let config = RecorderConfig { twins: Some(twins), ..config() };
     app.try_recorder(config).expect("the simulator is healthy")
 }
 
@@ -94,15 +83,9 @@ pub(crate) fn settled_twin(recorder: &Recorder, graph: RawGraph, on: u64) -> Twi
 /// A recorder of which no step is armed, but for every ten thousandth.
 pub(crate) fn unarmed_recorder(app: &App) -> Recorder {
     let telemetry = telemetry();
-    let rarely = TelemetryConfig {
-        every: 10_000,
-        ..TelemetryConfig::DEFAULT
-    };
+    let rarely = TelemetryConfig { every: 10_000, ..TelemetryConfig::DEFAULT };
     telemetry.configure(rarely).expect("a stride");
-    let config = RecorderConfig {
-        twins: Some(always()),
-        ..config()
-    };
+    let config = RecorderConfig { twins: Some(always()), ..config() };
     // SAFETY: the context outlives the recorder.
     let made = unsafe {
         Recorder::from_raw(

@@ -31,21 +31,11 @@ fn every_node_is_read_as_the_driver_ran_it() {
     let rows = &inside.figures.rows;
     let told: Vec<_> = rows
         .iter()
-        .map(|row| {
-            (
-                row.name.as_deref(),
-                row.nodes,
-                row.samples,
-                row.sampled_ns,
-                row.marks_ns,
-            )
-        })
+        .map(|row| (row.name.as_deref(), row.nodes, row.samples, row.sampled_ns, row.marks_ns))
         .collect();
     // Nodes 1, 3 and 5 are `spin`: 90 µs a launch; 2 and 4 are `other`: 60 µs.
-    let expected = [
-        (Some("spin"), 3, 120, 40 * 90_000, 120_000),
-        (Some("other"), 2, 80, 40 * 60_000, 80_000),
-    ];
+    let expected =
+        [(Some("spin"), 3, 120, 40 * 90_000, 120_000), (Some("other"), 2, 80, 40 * 60_000, 80_000)];
     assert_eq!(told, expected);
     assert_eq!(inside.figures.mark_ns, Some(1_000.0));
     assert_no_mistakes();
@@ -69,11 +59,7 @@ fn rows(recorder: &Recorder) -> Vec<(String, u64, u64)> {
 fn windows_see_every_kernel_within_their_plans() {
     let app = App::new();
     graphs::set_mark_duration(700);
-    let twins = TwinsConfig {
-        marks: 12,
-        plan_launches: 4,
-        ..always()
-    };
+    let twins = TwinsConfig { marks: 12, plan_launches: 4, ..always() };
     let recorder = recorder(&app, twins);
     // Of 40 nodes a plan marks about eight.
     let kernels: Vec<u64> = (0..40).map(|at| 10_000 + 5_000 * (at % 2)).collect();
@@ -88,27 +74,15 @@ fn windows_see_every_kernel_within_their_plans() {
         }
     }
     let ledger = recorder.twin_ledger();
-    assert_eq!(
-        (ledger.launched, ledger.read, ledger.plan_spent),
-        (40, 40, 10)
-    );
+    assert_eq!((ledger.launched, ledger.read, ledger.plan_spent), (40, 40, 10));
     let graphs = recorder.telemetry().snapshot().graphs;
     let figures = &graphs[0].figures;
-    assert_eq!(
-        (figures.nodes, figures.plans, figures.twin_launches),
-        (40, 10, 40)
-    );
+    assert_eq!((figures.nodes, figures.plans, figures.twin_launches), (40, 10, 40));
     assert_eq!(figures.mark_ns, Some(700.0));
     let rows = rows(&recorder);
-    let means: Vec<_> = rows
-        .iter()
-        .map(|(name, _, ns)| (name.as_str(), *ns))
-        .collect();
+    let means: Vec<_> = rows.iter().map(|(name, _, ns)| (name.as_str(), *ns)).collect();
     assert_eq!(means, [("other", 15_000), ("spin", 10_000)]);
-    assert!(
-        rows.iter().all(|(_, samples, _)| *samples >= 40),
-        "{rows:?}"
-    );
+    assert!(rows.iter().all(|(_, samples, _)| *samples >= 40), "{rows:?}");
     assert_no_mistakes();
 }
 
@@ -116,13 +90,7 @@ fn windows_see_every_kernel_within_their_plans() {
 fn of_armed_steps_about_one_in_two_is_plain_and_tells_what_marks_cost() {
     let app = App::new();
     graphs::set_mark_duration(1_000);
-    let recorder = recorder(
-        &app,
-        TwinsConfig {
-            always: false,
-            ..always()
-        },
-    );
+    let recorder = recorder(&app, TwinsConfig { always: false, ..always() });
     let graph = chain(&app, &[50_000; 10]);
     let twin = settled_twin(&recorder, graph, app.stream);
     for _ in 0..400 {
@@ -158,11 +126,7 @@ fn an_unarmed_replay_makes_the_launch_and_no_other_call() {
     // One is the question itself.
     assert_eq!(all_calls() - before, 101);
     assert_eq!(calls("cuGraphLaunch"), 100);
-    assert_eq!(
-        recorder.twin_ledger().plain(),
-        0,
-        "counted on armed steps only"
-    );
+    assert_eq!(recorder.twin_ledger().plain(), 0, "counted on armed steps only");
 }
 
 #[test]
@@ -218,11 +182,7 @@ fn replays_make_and_destroy_nothing() {
 #[test]
 fn marks_are_read_so_many_a_pass_and_a_launch_lands_whole() {
     let app = App::new();
-    let twins = TwinsConfig {
-        marks: 1_000,
-        resident: 1,
-        ..always()
-    };
+    let twins = TwinsConfig { marks: 1_000, resident: 1, ..always() };
     let recorder = recorder(&app, twins);
     let twin = settled_twin(&recorder, chain(&app, &[1_000; 600]), app.stream);
     replay(&recorder, &twin, app.stream).expect("a launch");

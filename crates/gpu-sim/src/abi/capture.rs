@@ -77,9 +77,7 @@ pub(crate) extern "C" fn cuStreamIsCapturing(stream: u64, out: Out<'_, u32>) -> 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuStreamIsCapturing_ptsz(stream: u64, out: Out<'_, u32>) -> u32 {
     let symbol = Symbol::cuStreamIsCapturing_ptsz;
-    call(symbol, 0, stream, |world, thread| {
-        is_capturing(world, thread, out, (stream, true))
-    })
+    call(symbol, 0, stream, |world, thread| is_capturing(world, thread, out, (stream, true)))
 }
 
 /// Where the optional results of `cuStreamGetCaptureInfo` go.
@@ -119,10 +117,7 @@ pub(crate) extern "C" fn cuStreamGetCaptureInfo(
     let symbol = Symbol::cuStreamGetCaptureInfo;
     call(symbol, 0, stream, |world, thread| {
         let key = world.stream_key(thread, stream, false)?;
-        let out = Info {
-            id,
-            ..Info::default()
-        };
+        let out = Info { id, ..Info::default() };
         info(world, key, status, out)
     })
 }
@@ -139,12 +134,7 @@ pub(crate) extern "C" fn cuStreamGetCaptureInfo_v2(
     let symbol = Symbol::cuStreamGetCaptureInfo_v2;
     call(symbol, 0, stream, |world, thread| {
         let key = world.stream_key(thread, stream, false)?;
-        let out = Info {
-            id,
-            graph,
-            deps,
-            count,
-        };
+        let out = Info { id, graph, deps, count };
         info(world, key, status, out)
     })
 }
@@ -168,12 +158,7 @@ pub(crate) extern "C" fn cuStreamGetCaptureInfo_v3(
             return Err(Status::ERROR_LOSSY_QUERY);
         }
         put_if(edges, ptr::null());
-        let out = Info {
-            id,
-            graph,
-            deps,
-            count,
-        };
+        let out = Info { id, graph, deps, count };
         info(world, key, status, out)
     })
 }

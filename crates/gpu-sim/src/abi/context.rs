@@ -18,16 +18,10 @@ pub(crate) extern "C" fn cuDevicePrimaryCtxRetain(out: Out<'_, u64>, ordinal: c_
         some(&out)?;
         let place = device(world, ordinal)?;
         let primary = world.primaries.get(place).copied().unwrap_or_default();
-        let context = if primary.retained == 0 {
-            world.new_context(ordinal, true)
-        } else {
-            primary.context
-        };
+        let context =
+            if primary.retained == 0 { world.new_context(ordinal, true) } else { primary.context };
         if let Some(primary) = world.primaries.get_mut(place) {
-            *primary = Primary {
-                context,
-                retained: primary.retained + 1,
-            };
+            *primary = Primary { context, retained: primary.retained + 1 };
         }
         put(out, context)
     })
@@ -83,9 +77,7 @@ fn create(world: &mut World, thread: Thread, out: Out<'_, u64>, ordinal: c_int) 
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuCtxCreate_v2(out: Out<'_, u64>, _flags: c_uint, ordinal: c_int) -> u32 {
-    call(Symbol::cuCtxCreate_v2, 0, 0, |world, thread| {
-        create(world, thread, out, ordinal)
-    })
+    call(Symbol::cuCtxCreate_v2, 0, 0, |world, thread| create(world, thread, out, ordinal))
 }
 
 /// Creation parameters (affinity, graphics) are not simulated: 801 if there are any.
@@ -147,11 +139,7 @@ pub(crate) extern "C" fn cuCtxSetCurrent(context: u64) -> u32 {
 pub(crate) extern "C" fn cuCtxPushCurrent_v2(context: u64) -> u32 {
     call(Symbol::cuCtxPushCurrent_v2, context, 0, |world, thread| {
         world.context(context)?;
-        if thread.push_context(context) {
-            Ok(())
-        } else {
-            Err(Status::ERROR_OUT_OF_MEMORY)
-        }
+        if thread.push_context(context) { Ok(()) } else { Err(Status::ERROR_OUT_OF_MEMORY) }
     })
 }
 
@@ -206,15 +194,10 @@ pub(crate) extern "C" fn cuCtxGetStreamPriorityRange(
     least: Out<'_, c_int>,
     greatest: Out<'_, c_int>,
 ) -> u32 {
-    call(
-        Symbol::cuCtxGetStreamPriorityRange,
-        0,
-        0,
-        |world, thread| {
-            world.current(thread)?;
-            put_if(least, 0);
-            put_if(greatest, -5);
-            Ok(())
-        },
-    )
+    call(Symbol::cuCtxGetStreamPriorityRange, 0, 0, |world, thread| {
+        world.current(thread)?;
+        put_if(least, 0);
+        put_if(greatest, -5);
+        Ok(())
+    })
 }

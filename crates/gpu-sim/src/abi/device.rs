@@ -39,9 +39,7 @@ pub(crate) extern "C" fn cuInit(flags: c_uint) -> u32 {
 /// Works before `cuInit`, as the real one does.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuDriverGetVersion(version: Out<'_, c_int>) -> u32 {
-    call(Symbol::cuDriverGetVersion, 0, 0, |world, _| {
-        put(version, world.config.driver_version)
-    })
+    call(Symbol::cuDriverGetVersion, 0, 0, |world, _| put(version, world.config.driver_version))
 }
 
 struct Texts {
@@ -79,10 +77,7 @@ pub(crate) extern "C" fn cuGetErrorName(error: u32, name: Out<'_, *const c_char>
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuGetErrorString(error: u32, string: Out<'_, *const c_char>) -> u32 {
     call(Symbol::cuGetErrorString, 0, 0, |_, _| {
-        text(
-            string,
-            texts().get(&error).map(|texts| texts.meaning.as_ptr()),
-        )
+        text(string, texts().get(&error).map(|texts| texts.meaning.as_ptr()))
     })
 }
 
@@ -141,11 +136,7 @@ pub(crate) unsafe extern "C" fn cuDeviceGetName(
 /// The UUID of a device, or of its MIG instance.
 fn uuid(world: &World, out: Out<'_, [u8; 16]>, ordinal: c_int, instance: bool) -> Outcome {
     device(world, ordinal)?;
-    let name = if instance {
-        b"metrale-mig-"
-    } else {
-        b"metrale-sim-"
-    };
+    let name = if instance { b"metrale-mig-" } else { b"metrale-sim-" };
     let mut uuid = [0; 16];
     if let Some(head) = uuid.first_chunk_mut() {
         *head = *name;
@@ -158,16 +149,12 @@ fn uuid(world: &World, out: Out<'_, [u8; 16]>, ordinal: c_int, instance: bool) -
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuDeviceGetUuid(out: Out<'_, [u8; 16]>, ordinal: c_int) -> u32 {
-    call(Symbol::cuDeviceGetUuid, 0, 0, |world, _| {
-        uuid(world, out, ordinal, false)
-    })
+    call(Symbol::cuDeviceGetUuid, 0, 0, |world, _| uuid(world, out, ordinal, false))
 }
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuDeviceGetUuid_v2(out: Out<'_, [u8; 16]>, ordinal: c_int) -> u32 {
-    call(Symbol::cuDeviceGetUuid_v2, 0, 0, |world, _| {
-        uuid(world, out, ordinal, world.config.mig)
-    })
+    call(Symbol::cuDeviceGetUuid_v2, 0, 0, |world, _| uuid(world, out, ordinal, world.config.mig))
 }
 
 #[unsafe(no_mangle)]

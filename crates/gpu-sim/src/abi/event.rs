@@ -87,12 +87,9 @@ pub(crate) extern "C" fn cuEventRecord(event: u64, stream: u64) -> u32 {
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuEventRecord_ptsz(event: u64, stream: u64) -> u32 {
-    call(
-        Symbol::cuEventRecord_ptsz,
-        event,
-        stream,
-        |world, thread| record(world, thread, event, (stream, true), 0),
-    )
+    call(Symbol::cuEventRecord_ptsz, event, stream, |world, thread| {
+        record(world, thread, event, (stream, true), 0)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -110,9 +107,7 @@ pub(crate) extern "C" fn cuEventRecordWithFlags_ptsz(
     flags: c_uint,
 ) -> u32 {
     let symbol = Symbol::cuEventRecordWithFlags_ptsz;
-    call(symbol, event, stream, |world, thread| {
-        record(world, thread, event, (stream, true), flags)
-    })
+    call(symbol, event, stream, |world, thread| record(world, thread, event, (stream, true), flags))
 }
 
 /// What asking about or waiting for an event begins with: when it completes.

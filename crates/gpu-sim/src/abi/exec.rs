@@ -32,15 +32,7 @@ fn instantiate(
     flags: u64,
 ) -> Result<u64, (Status, Flaw)> {
     let flaw = |result, node| (Status::ERROR_INVALID_VALUE, Flaw { result, node });
-    let other = |status| {
-        (
-            status,
-            Flaw {
-                result: Flaw::ERROR,
-                node: None,
-            },
-        )
-    };
+    let other = |status| (status, Flaw { result: Flaw::ERROR, node: None });
     world.current(thread).map_err(other)?;
     graph(world, handle).map_err(other)?;
     let both = AUTO_FREE | DEVICE_LAUNCH;
@@ -52,9 +44,7 @@ fn instantiate(
     if owns_memory(world, handle) && world.execs.iter().any(|(_, exec)| exec.graph == source.id) {
         return Err(flaw(Flaw::ERROR, None));
     }
-    let steps = world
-        .steps(&source)
-        .map_err(|flaw| (Status::ERROR_INVALID_VALUE, flaw))?;
+    let steps = world.steps(&source).map_err(|flaw| (Status::ERROR_INVALID_VALUE, flaw))?;
     if flags & DEVICE_LAUNCH != 0 {
         let is_work = |step: &Step| matches!(step.kind, Kind::Kernel(_) | Kind::Copy(_));
         let is_known = |step: &Step| is_work(step) || matches!(step.kind, Kind::Child(_));
@@ -67,11 +57,7 @@ fn instantiate(
     }
     let bytes = world.config.graph.node_bytes.saturating_mul(steps.len());
     world.memory.reserve(bytes).map_err(other)?;
-    let cost = world
-        .config
-        .graph
-        .instantiate_ns
-        .saturating_mul(steps.len() as u64);
+    let cost = world.config.graph.instantiate_ns.saturating_mul(steps.len() as u64);
     world.clock.advance(cost);
     world.share_held(&source.held);
     Ok(world.execs.insert(Exec {

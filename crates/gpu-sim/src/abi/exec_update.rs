@@ -31,9 +31,7 @@ fn step_of(world: &mut World, handle: u64, node_handle: u64) -> Result<usize, St
     let id = graph(world, owner)?.id;
     let steps = exec(world, handle)?.steps.iter();
     let found = steps.enumerate().find(|(_, step)| step.node == (id, place));
-    found
-        .map(|(index, _)| index)
-        .ok_or(Status::ERROR_INVALID_VALUE)
+    found.map(|(index, _)| index).ok_or(Status::ERROR_INVALID_VALUE)
 }
 
 /// Changes one step of an executable. A launch under way keeps its own.
@@ -181,11 +179,7 @@ fn update(
     (first, count): (usize, Option<usize>),
     source: u64,
 ) -> Result<(), UpdateResult> {
-    let failed = |result, error_node| UpdateResult {
-        result,
-        error_node,
-        error_from_node: 0,
-    };
+    let failed = |result, error_node| UpdateResult { result, error_node, error_from_node: 0 };
     let new = graph(world, source).map_err(|_| failed(1, 0))?.clone();
     let new = world.steps(&new).map_err(|_| failed(TOPOLOGY_CHANGED, 0))?;
     let steps = exec(world, handle).map_err(|_| failed(1, 0))?.steps.clone();
@@ -270,9 +264,7 @@ pub(crate) extern "C" fn cuGraphExecChildGraphNodeSetParams(
         let within = graph(world, child)?.clone();
         let steps = world.steps(&within);
         let count = steps.map_err(|_| Status::ERROR_INVALID_VALUE)?.len();
-        let first = index
-            .checked_sub(count)
-            .ok_or(Status::ERROR_INVALID_VALUE)?;
+        let first = index.checked_sub(count).ok_or(Status::ERROR_INVALID_VALUE)?;
         let done = update(world, handle, (first, Some(count)), source);
         done.map_err(|_| Status::ERROR_INVALID_VALUE)
     })

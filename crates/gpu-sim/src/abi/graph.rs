@@ -168,9 +168,7 @@ unsafe fn nodes_of(
     is_meant: impl Fn(&Node) -> bool,
 ) -> u32 {
     graph_call(symbol, handle, 0, |world, _| {
-        let meant = graph(world, handle)?
-            .nodes()
-            .filter(|(_, node)| is_meant(node));
+        let meant = graph(world, handle)?.nodes().filter(|(_, node)| is_meant(node));
         let found: Vec<u64> = meant.map(|(place, _)| node_handle(handle, place)).collect();
         let count = count.ok_or(Status::ERROR_INVALID_VALUE)?;
         if nodes.is_null() {

@@ -159,11 +159,7 @@ pub(crate) struct KernelParamsV2 {
 impl From<&KernelParams> for KernelParamsV2 {
     fn from(first: &KernelParams) -> Self {
         let (kernel, context) = (0, 0);
-        Self {
-            first: *first,
-            kernel,
-            context,
-        }
+        Self { first: *first, kernel, context }
     }
 }
 
@@ -174,20 +170,9 @@ pub(super) unsafe fn kernel_of(
     params: Option<KernelParamsV2>,
 ) -> Result<Kernel, Status> {
     let params = params.ok_or(Status::ERROR_INVALID_VALUE)?;
-    let KernelParams {
-        function,
-        grid,
-        block,
-        shared_bytes,
-        parameters,
-        extra,
-    } = params.first;
+    let KernelParams { function, grid, block, shared_bytes, parameters, extra } = params.first;
     let launch = Launch {
-        function: if function == 0 {
-            params.kernel
-        } else {
-            function
-        },
+        function: if function == 0 { params.kernel } else { function },
         grid,
         block,
         shared_bytes,
@@ -228,9 +213,7 @@ pub(crate) extern "C" fn cuGraphKernelNodeGetParams(
     out: Out<'_, KernelParams>,
 ) -> u32 {
     let symbol = Symbol::cuGraphKernelNodeGetParams;
-    graph_call(symbol, node_of(handle).0, 0, |world, _| {
-        put(out, params(world, handle)?.first)
-    })
+    graph_call(symbol, node_of(handle).0, 0, |world, _| put(out, params(world, handle)?.first))
 }
 
 #[unsafe(no_mangle)]
@@ -239,9 +222,7 @@ pub(crate) extern "C" fn cuGraphKernelNodeGetParams_v2(
     out: Out<'_, KernelParamsV2>,
 ) -> u32 {
     let symbol = Symbol::cuGraphKernelNodeGetParams_v2;
-    graph_call(symbol, node_of(handle).0, 0, |world, _| {
-        put(out, params(world, handle)?)
-    })
+    graph_call(symbol, node_of(handle).0, 0, |world, _| put(out, params(world, handle)?))
 }
 
 /// # Safety
@@ -263,10 +244,7 @@ pub(crate) unsafe extern "C" fn cuGraphKernelNodeSetParams(
     handle: u64,
     params: Option<&KernelParams>,
 ) -> u32 {
-    let (symbol, params) = (
-        Symbol::cuGraphKernelNodeSetParams,
-        params.map(KernelParamsV2::from),
-    );
+    let (symbol, params) = (Symbol::cuGraphKernelNodeSetParams, params.map(KernelParamsV2::from));
     // SAFETY: this function's contract.
     unsafe { set_kernel(symbol, handle, params) }
 }
@@ -314,11 +292,9 @@ pub(crate) extern "C" fn cuGraphDestroyNode(handle: u64) -> u32 {
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuGraphChildGraphNodeGetGraph(handle: u64, out: Out<'_, u64>) -> u32 {
     let symbol = Symbol::cuGraphChildGraphNodeGetGraph;
-    graph_call(symbol, node_of(handle).0, 0, |world, _| {
-        match node(world, handle)?.kind {
-            Kind::Child(child) => put(out, child),
-            _ => Err(Status::ERROR_INVALID_VALUE),
-        }
+    graph_call(symbol, node_of(handle).0, 0, |world, _| match node(world, handle)?.kind {
+        Kind::Child(child) => put(out, child),
+        _ => Err(Status::ERROR_INVALID_VALUE),
     })
 }
 

@@ -62,11 +62,7 @@ impl Launch {
         if self.grid.contains(&0) || threads == 0 || threads > MAX_THREADS {
             return Err(Status::ERROR_INVALID_VALUE);
         }
-        if self.extra.is_null() {
-            Ok(())
-        } else {
-            Err(Status::ERROR_NOT_SUPPORTED)
-        }
+        if self.extra.is_null() { Ok(()) } else { Err(Status::ERROR_NOT_SUPPORTED) }
     }
 
     /// The kernel with copies of its arguments, as a graph keeps it.

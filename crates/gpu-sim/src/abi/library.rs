@@ -139,9 +139,6 @@ pub(crate) extern "C" fn cuKernelGetName(out: Out<'_, *const c_char>, kernel: u6
     call(Symbol::cuKernelGetName, kernel, 0, |world, _| {
         known(world, kernel)?;
         let found = world.kernels.get(kernel);
-        put(
-            out,
-            found.ok_or(Status::ERROR_INVALID_HANDLE)?.c_name.as_ptr(),
-        )
+        put(out, found.ok_or(Status::ERROR_INVALID_HANDLE)?.c_name.as_ptr())
     })
 }

@@ -54,11 +54,7 @@ pub(crate) extern "C" fn cuMemAllocAsync(out: Out<'_, u64>, bytes: usize, stream
         let key = world.stream_key(thread, stream, false)?;
         let context = world.stream(key)?.context;
         let target = world.target(key)?;
-        let address = if bytes == 0 {
-            0
-        } else {
-            world.memory.allocate(context, bytes)?
-        };
+        let address = if bytes == 0 { 0 } else { world.memory.allocate(context, bytes)? };
         match target {
             Target::Device => world.submit(key, 0).map(|_| ())?,
             Target::Capture(id) => world.add_node(id, key, Kind::Allocate)?,
@@ -131,9 +127,7 @@ fn host(world: &mut World, thread: Thread, out: Out<'_, *mut u8>, bytes: usize) 
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuMemAllocHost_v2(out: Out<'_, *mut u8>, bytes: usize) -> u32 {
-    call(Symbol::cuMemAllocHost_v2, 0, 0, |world, thread| {
-        host(world, thread, out, bytes)
-    })
+    call(Symbol::cuMemAllocHost_v2, 0, 0, |world, thread| host(world, thread, out, bytes))
 }
 
 #[unsafe(no_mangle)]
@@ -142,9 +136,7 @@ pub(crate) extern "C" fn cuMemHostAlloc(
     bytes: usize,
     _flags: c_uint,
 ) -> u32 {
-    call(Symbol::cuMemHostAlloc, 0, 0, |world, thread| {
-        host(world, thread, out, bytes)
-    })
+    call(Symbol::cuMemHostAlloc, 0, 0, |world, thread| host(world, thread, out, bytes))
 }
 
 #[unsafe(no_mangle)]

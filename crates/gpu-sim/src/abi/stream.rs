@@ -33,9 +33,7 @@ fn create(
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuStreamCreate(out: Out<'_, u64>, flags: c_uint) -> u32 {
-    call(Symbol::cuStreamCreate, 0, 0, |world, thread| {
-        create(world, thread, out, flags, 0)
-    })
+    call(Symbol::cuStreamCreate, 0, 0, |world, thread| create(world, thread, out, flags, 0))
 }
 
 #[unsafe(no_mangle)]
@@ -119,9 +117,7 @@ pub(crate) extern "C" fn cuStreamWaitEvent(stream: u64, event: u64, flags: c_uin
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuStreamWaitEvent_ptsz(stream: u64, event: u64, flags: c_uint) -> u32 {
     let symbol = Symbol::cuStreamWaitEvent_ptsz;
-    call(symbol, event, stream, |world, thread| {
-        wait(world, thread, (stream, true), event, flags)
-    })
+    call(symbol, event, stream, |world, thread| wait(world, thread, (stream, true), event, flags))
 }
 
 /// A special handle gives the current context, 201 if there is none.
@@ -171,11 +167,7 @@ pub(crate) extern "C" fn cuStreamGetDevice(stream: u64, out: Out<'_, c_int>) -> 
 pub(crate) extern "C" fn cuStreamGetFlags(stream: u64, out: Out<'_, c_uint>) -> u32 {
     call(Symbol::cuStreamGetFlags, 0, stream, |world, thread| {
         let key = world.stream_key(thread, stream, false)?;
-        let flags = if world.stream(key)?.is_blocking {
-            0
-        } else {
-            NON_BLOCKING
-        };
+        let flags = if world.stream(key)?.is_blocking { 0 } else { NON_BLOCKING };
         put(out, flags)
     })
 }

@@ -99,9 +99,7 @@ pub(crate) extern "C" fn cuGraphReleaseUserObject(handle: u64, object: u64, coun
         let held = &mut graph(world, handle)?.held;
         let owned = held.iter_mut().find(|(known, _)| *known == object);
         let (_, owned) = owned.ok_or(Status::ERROR_INVALID_VALUE)?;
-        *owned = owned
-            .checked_sub(count)
-            .ok_or(Status::ERROR_INVALID_VALUE)?;
+        *owned = owned.checked_sub(count).ok_or(Status::ERROR_INVALID_VALUE)?;
         held.retain(|(_, owned)| *owned > 0);
         world.release_object(object, count)
     })

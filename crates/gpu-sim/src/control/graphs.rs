@@ -76,10 +76,7 @@ impl Mistakes {
 /// of the fields.
 #[must_use]
 pub fn mistakes() -> Mistakes {
-    Mistakes {
-        shared_uses: watch::shared_uses(),
-        ..world::lock().watch.counts
-    }
+    Mistakes { shared_uses: watch::shared_uses(), ..world::lock().watch.counts }
 }
 
 /// One kernel with its arguments, as graphs ran it.

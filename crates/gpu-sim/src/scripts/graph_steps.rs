@@ -60,10 +60,8 @@ impl Calls<'_> {
     ) -> Called<(u32, u64)> {
         let mut told = 0;
         let status = Self::with_kernel(function, ns, |kernel| {
-            Ok(
-                call!(self, "cuGraphAddKernelNode": &raw mut told => *mut u64, graph => u64,
-                deps.as_ptr() => *const u64, deps.len() => usize, kernel => *const KernelParams),
-            )
+            Ok(call!(self, "cuGraphAddKernelNode": &raw mut told => *mut u64, graph => u64,
+                deps.as_ptr() => *const u64, deps.len() => usize, kernel => *const KernelParams))
         });
         Ok((status?, told))
     }
@@ -78,11 +76,7 @@ impl Calls<'_> {
 
     /// Adds an edge, or removes it.
     fn edge(&self, is_new: bool, graph: u64, (from, to): (u64, u64), kind: u8) -> Called<u32> {
-        let data = EdgeData {
-            from_port: kind,
-            kind,
-            ..EdgeData::default()
-        };
+        let data = EdgeData { from_port: kind, kind, ..EdgeData::default() };
         let (from, to) = (&raw const from, &raw const to);
         Ok(match (is_new, kind) {
             (true, 0) => {
@@ -177,10 +171,7 @@ pub(super) fn act<'a>(
             names.keep(Node, n, made)
         }
         ("kernel", [n, g, f, ns, after @ ..]) => {
-            let (graph, kernel) = (
-                names.find(Graph, g)?,
-                (names.find(Function, f)?, number(ns)?),
-            );
+            let (graph, kernel) = (names.find(Graph, g)?, (names.find(Function, f)?, number(ns)?));
             let made = driver.kernel_node(graph, kernel, &nodes(names, after)?)?;
             names.keep(Node, n, made)
         }

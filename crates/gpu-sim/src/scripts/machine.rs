@@ -79,11 +79,7 @@ pub(super) fn run(driver: &Calls<'_>, text: &str) -> Vec<Difference> {
             let found = match step {
                 None => Some("is no step".to_owned()),
                 Some(step) => {
-                    let thread = if step.is_on_second_thread {
-                        &second
-                    } else {
-                        &first
-                    };
+                    let thread = if step.is_on_second_thread { &second } else { &first };
                     let (back, answer) = thread.run(Job::Line(step.clone(), names));
                     names = back;
                     difference(&step, answer)
@@ -243,10 +239,7 @@ const CAPTURING: [&str; 3] = ["none", "active", "invalidated"];
 fn in_words((status, number): (u32, u32), words: &[&str]) -> Answer {
     let place = usize::try_from(number).ok();
     let word = place.and_then(|place| words.get(place));
-    (
-        status,
-        Some(word.map_or_else(|| number.to_string(), ToString::to_string)),
-    )
+    (status, Some(word.map_or_else(|| number.to_string(), ToString::to_string)))
 }
 
 /// Makes the step's call.
@@ -322,10 +315,7 @@ fn act<'a>(
             return Ok((status, is_null));
         }
         ("capturing", [s]) => {
-            return Ok(in_words(
-                driver.capturing(names.find(Stream, s)?)?,
-                &CAPTURING,
-            ));
+            return Ok(in_words(driver.capturing(names.find(Stream, s)?)?, &CAPTURING));
         }
         ("info", [s]) => return Ok(in_words(driver.info(names.find(Stream, s)?)?, &CAPTURING)),
         ("mode", [mode]) => return Ok(in_words(driver.mode(one_of(mode, &MODES)?)?, &MODES)),

@@ -91,11 +91,7 @@ pub struct Difference {
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, call, .. } = self;
-        write!(
-            f,
-            "line {line}: `{call}`: expected {}, {}",
-            self.expected, self.found
-        )
+        write!(f, "line {line}: `{call}`: expected {}, {}", self.expected, self.found)
     }
 }
 
@@ -121,11 +117,7 @@ impl Script {
         // SAFETY: this function's contract.
         let driver = unsafe { driver::Calls::new(source) };
         let differences = machine::run(&driver, &self.steps);
-        if differences.is_empty() {
-            Ok(())
-        } else {
-            Err(differences)
-        }
+        if differences.is_empty() { Ok(()) } else { Err(differences) }
     }
 }
 
@@ -179,12 +171,7 @@ mod tests {
         let lines: Vec<usize> = differences.iter().map(|found| found.line).collect();
         assert_eq!(lines, [3, 4, 5, 6, 7]);
         let told = |at: usize| {
-            let Difference {
-                call,
-                expected,
-                found,
-                ..
-            } = &differences[at];
+            let Difference { call, expected, found, .. } = &differences[at];
             [call, expected, found].map(String::as_str)
         };
         assert_eq!(told(0), ["capturing s", "0 active", "told none"]);

@@ -58,10 +58,7 @@ mod tests {
         let first = found[0].2.as_ref().expect("a step");
         assert_eq!((first.line, first.is_on_second_thread), (3, true));
         assert_eq!((first.verb, &first.arguments[..]), ("end", &["s", "g"][..]));
-        assert_eq!(
-            (&first.statuses[..], first.value),
-            (&[901, 904][..], Some("none"))
-        );
+        assert_eq!((&first.statuses[..], first.value), (&[901, 904][..], Some("none")));
         let second = found[1].2.as_ref().expect("a step");
         assert_eq!((&second.statuses[..], second.value), (&[0][..], None));
         assert_eq!(found[2].2, None);

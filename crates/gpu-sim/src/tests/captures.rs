@@ -31,11 +31,7 @@ fn a_graph_never_runs_beside_itself() {
     assert_eq!(exec::cuGraphLaunch(exec, a), 0);
     assert_eq!(exec::cuGraphLaunch(exec, b), 0);
     assert_eq!(stream::cuStreamSynchronize(b), 0);
-    assert_eq!(
-        control::now_ns(),
-        200,
-        "the second launch waits for the first"
-    );
+    assert_eq!(control::now_ns(), 200, "the second launch waits for the first");
 }
 
 #[test]
@@ -181,9 +177,7 @@ fn captured_copies_move_bytes_at_every_launch() {
     let stream = new_stream();
     control::set_copy_duration(250);
     let device: u64 = made(|out| memory::cuMemAlloc_v2(Some(out), 8));
-    let (status, host) = told(ptr::null_mut(), |out| {
-        memory::cuMemHostAlloc(Some(out), 8, 0)
-    });
+    let (status, host) = told(ptr::null_mut(), |out| memory::cuMemHostAlloc(Some(out), 8, 0));
     assert_eq!(status, 0);
     begin(stream);
     let mut back = [0_u8; 8];
@@ -249,11 +243,7 @@ fn reading_a_time_and_copying_in_step_are_unsafe_calls() {
     control::reset();
     start();
     mode = 1;
-    assert_eq!(
-        (exchange(&mut mode), mode),
-        (0, 0),
-        "a reset clears the mode"
-    );
+    assert_eq!((exchange(&mut mode), mode), (0, 0), "a reset clears the mode");
 }
 
 #[test]
@@ -263,18 +253,10 @@ fn instantiation_flags_are_checked() {
     let stream = new_stream();
     begin(stream);
     let (_, graph) = end(stream);
-    let status = |flags| {
-        told(0, |out| {
-            exec::cuGraphInstantiateWithFlags(Some(out), graph, flags)
-        })
-        .0
-    };
+    let status =
+        |flags| told(0, |out| exec::cuGraphInstantiateWithFlags(Some(out), graph, flags)).0;
     assert_eq!([status(0), status(1), status(8), status(1 | 8)], [0; 4]);
-    assert_eq!(
-        status(1 | 4),
-        1,
-        "freed at launch, and launched from the device"
-    );
+    assert_eq!(status(1 | 4), 1, "freed at launch, and launched from the device");
     assert_eq!(status(16), 1);
     assert_eq!(exec::cuGraphLaunch(instantiate(graph), stream), 0, "empty");
     assert_eq!(graph::cuGraphDestroy(graph), 0);

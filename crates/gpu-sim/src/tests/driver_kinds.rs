@@ -13,10 +13,7 @@ fn a_machine_without_a_device() {
     control::set_device_count(0);
     let mode = |mode: u32| {
         let mut mode = mode;
-        (
-            capture::cuThreadExchangeStreamCaptureMode(Some(&mut mode)),
-            mode,
-        )
+        (capture::cuThreadExchangeStreamCaptureMode(Some(&mut mode)), mode)
     };
     assert_eq!(mode(2), (3, 2), "before cuInit the mode is left alone");
     assert_eq!(device::cuInit(0), 100);
@@ -111,35 +108,17 @@ fn entry_points_by_base_name_and_version() {
         (address, unsafe { result.assume_init() })
     };
     let at = |name: &str| crate::symbol(name).expect("an export");
-    assert_eq!(
-        find(c"cuEventElapsedTime", 12_000, 0),
-        (at("cuEventElapsedTime"), 0)
-    );
-    assert_eq!(
-        find(c"cuEventElapsedTime", 13_000, 0),
-        (at("cuEventElapsedTime_v2"), 0)
-    );
-    assert_eq!(
-        find(c"cuEventElapsedTime", 99_000, 0),
-        (at("cuEventElapsedTime_v2"), 0)
-    );
-    assert_eq!(
-        find(c"cuStreamGetCaptureInfo", 11_080, 0),
-        (at("cuStreamGetCaptureInfo_v2"), 0)
-    );
-    assert_eq!(
-        find(c"cuEventRecord", 12_000, 2),
-        (at("cuEventRecord_ptsz"), 0)
-    );
+    assert_eq!(find(c"cuEventElapsedTime", 12_000, 0), (at("cuEventElapsedTime"), 0));
+    assert_eq!(find(c"cuEventElapsedTime", 13_000, 0), (at("cuEventElapsedTime_v2"), 0));
+    assert_eq!(find(c"cuEventElapsedTime", 99_000, 0), (at("cuEventElapsedTime_v2"), 0));
+    assert_eq!(find(c"cuStreamGetCaptureInfo", 11_080, 0), (at("cuStreamGetCaptureInfo_v2"), 0));
+    assert_eq!(find(c"cuEventRecord", 12_000, 2), (at("cuEventRecord_ptsz"), 0));
     assert_eq!(find(c"cuEventQuery", 12_000, 2), (at("cuEventQuery"), 0));
     assert_eq!(find(c"cuEventElapsedTime_v2", 13_000, 0), (ptr::null(), 1));
     assert_eq!(find(c"cuNoSuchThing", 13_000, 0), (ptr::null(), 1));
     assert_eq!(find(c"cuStreamGetId", 11_040, 0), (ptr::null(), 2));
     control::hide_newer_than(12_040);
-    assert_eq!(
-        find(c"cuEventElapsedTime", 13_000, 0),
-        (at("cuEventElapsedTime"), 0)
-    );
+    assert_eq!(find(c"cuEventElapsedTime", 13_000, 0), (at("cuEventElapsedTime"), 0));
     control::set_driver_version(12_040);
     let version = |out: &mut _| device::cuDriverGetVersion(Some(out));
     assert_eq!(told(0, version), (0, 12_040));

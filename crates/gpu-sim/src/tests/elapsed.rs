@@ -23,14 +23,7 @@ fn elapsed_reads_tell_what_was_put_in_and_then_the_truth() {
     let _alone = crate::exclusive();
     start();
     let (start, end) = pair();
-    let lies = [
-        f32::NAN,
-        f32::from_bits(0xffb1_2345),
-        f32::INFINITY,
-        f32::MAX,
-        1.8e13,
-        -0.05,
-    ];
+    let lies = [f32::NAN, f32::from_bits(0xffb1_2345), f32::INFINITY, f32::MAX, 1.8e13, -0.05];
     for lie in lies {
         control::tell_elapsed(lie, 1, 2);
         assert_eq!(elapsed(start, end), (0, 0.05), "skipped");
@@ -128,10 +121,7 @@ fn a_strict_driver_lets_a_thread_poll_beside_its_own_capture() {
     let stream = new_stream();
     assert_eq!(capture::cuStreamBeginCapture_v2(stream, 0), 0);
     let mut mode = 2;
-    assert_eq!(
-        capture::cuThreadExchangeStreamCaptureMode(Some(&mut mode)),
-        0
-    );
+    assert_eq!(capture::cuThreadExchangeStreamCaptureMode(Some(&mut mode)), 0);
     assert_eq!(event::cuEventQuery(last), 0);
     let ended = told(1, |out| capture::cuStreamEndCapture(stream, Some(out)));
     assert_eq!(ended.0, 0);

@@ -27,12 +27,7 @@ fn a_fault_skips_then_fails_then_is_over() {
     let answers: Vec<u32> = (0..6).map(|_| event::cuEventQuery(event)).collect();
     assert_eq!(answers, [0, 0, 700, 700, 0, 0]);
 
-    let on_this_thread = Fault {
-        skip_first: 0,
-        count: u64::MAX,
-        this_thread_only: true,
-        ..fault
-    };
+    let on_this_thread = Fault { skip_first: 0, count: u64::MAX, this_thread_only: true, ..fault };
     control::fault(on_this_thread).expect("a driver function");
     assert_eq!(event::cuEventQuery(event), 700);
     thread::scope(|scope| {
@@ -42,10 +37,7 @@ fn a_fault_skips_then_fails_then_is_over() {
     control::clear_faults();
     assert_eq!(event::cuEventQuery(event), 0);
     assert_eq!(
-        control::fault(Fault {
-            call: "cuEventQury",
-            ..fault
-        }),
+        control::fault(Fault { call: "cuEventQury", ..fault }),
         Err(UnknownCall("cuEventQury".to_owned()))
     );
 }
@@ -73,10 +65,7 @@ fn a_sticky_error_answers_every_call_of_its_context() {
     let context = start();
     let (event, stream) = (new_event(), new_stream());
     assert_eq!(event::cuEventRecord(event, stream), 0);
-    assert_eq!(
-        control::set_sticky(context, Status::ERROR_ILLEGAL_ADDRESS),
-        1
-    );
+    assert_eq!(control::set_sticky(context, Status::ERROR_ILLEGAL_ADDRESS), 1);
     assert_eq!(event::cuEventQuery(event), 700);
     assert_eq!(event::cuEventRecord(event, stream), 700);
     assert_eq!(elapsed(event, event).0, 700);
@@ -120,10 +109,7 @@ fn the_log_tells_who_called_what_in_which_mode() {
     control::log_start();
     assert_eq!(event::cuEventRecord(event, stream), 0);
     let mut mode = 2;
-    assert_eq!(
-        capture::cuThreadExchangeStreamCaptureMode(Some(&mut mode)),
-        0
-    );
+    assert_eq!(capture::cuThreadExchangeStreamCaptureMode(Some(&mut mode)), 0);
     control::advance_ns(7);
     assert_eq!(event::cuEventQuery(event), 0);
     let other = thread::scope(|scope| {
@@ -140,12 +126,7 @@ fn the_log_tells_who_called_what_in_which_mode() {
     let names: Vec<&str> = log.iter().map(|call| call.name).collect();
     assert_eq!(
         names,
-        [
-            "cuEventRecord",
-            "cuThreadExchangeStreamCaptureMode",
-            "cuEventQuery",
-            "cuEventQuery"
-        ]
+        ["cuEventRecord", "cuThreadExchangeStreamCaptureMode", "cuEventQuery", "cuEventQuery"]
     );
     let me = control::thread_id();
     assert!(other != me);

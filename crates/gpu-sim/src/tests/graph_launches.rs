@@ -41,11 +41,7 @@ fn branches_run_side_by_side_and_a_mark_costs_what_is_set() {
     assert_eq!([ns(1), ns(2), ns(3)], [12.0, 34.0, 37.0]);
     graphs::set_leaf_lag(1_000);
     run(exec, stream);
-    assert_eq!(
-        [ns(1), ns(2), ns(3)],
-        [12.0, 34.0, 1_037.0],
-        "only the last"
-    );
+    assert_eq!([ns(1), ns(2), ns(3)], [12.0, 34.0, 1_037.0], "only the last");
     graphs::set_leaf_lag(0);
     graphs::set_kernel_gap(3);
     run(exec, stream);
@@ -61,11 +57,7 @@ fn a_mark_loses_the_overlap_of_a_programmatic_edge() {
     let graph = new_graph();
     let a = kernel(graph, timed, 100, &[]);
     let b = kernel(graph, timed, 100, &[]);
-    let data = EdgeData {
-        from_port: 1,
-        kind: 1,
-        ..EdgeData::default()
-    };
+    let data = EdgeData { from_port: 1, kind: 1, ..EdgeData::default() };
     // SAFETY: one edge.
     let status = unsafe {
         crate::abi::graph_edges::cuGraphAddDependencies_v2(
@@ -103,18 +95,13 @@ fn an_executable_costs_time_to_make_and_memory_to_keep() {
     graphs::set_node_bytes(10_000);
     let free = || {
         let mut total = std::mem::MaybeUninit::new(0);
-        told(0, |out| {
-            memory::cuMemGetInfo_v2(Some(out), Some(&mut total))
-        })
-        .1
+        told(0, |out| memory::cuMemGetInfo_v2(Some(out), Some(&mut total))).1
     };
     let before = free();
     let exec = instantiate(graph);
     assert_eq!((control::now_ns(), before - free()), (3_000, 20_000));
     graphs::set_node_bytes(before);
-    let failed = told(0, |out| {
-        exec::cuGraphInstantiateWithFlags(Some(out), graph, 0)
-    });
+    let failed = told(0, |out| exec::cuGraphInstantiateWithFlags(Some(out), graph, 0));
     assert_eq!(failed.0, 2, "no room");
     graphs::set_node_bytes(0);
     assert_eq!(exec::cuGraphExecDestroy(exec), 0);
@@ -136,11 +123,7 @@ fn launches_of_two_executables_are_not_ordered_and_that_is_told() {
     let (a, b) = (new_stream(), new_stream());
     assert_eq!(exec::cuGraphLaunch(plain, a), 0);
     assert_eq!(exec::cuGraphLaunch(plain, b), 0);
-    assert_eq!(
-        graphs::mistakes().overlapping_launches,
-        0,
-        "one after the other"
-    );
+    assert_eq!(graphs::mistakes().overlapping_launches, 0, "one after the other");
     assert_eq!(stream::cuStreamSynchronize(b), 0);
     assert_eq!(control::now_ns(), 200);
     assert_eq!(exec::cuGraphLaunch(twin, a), 0);
@@ -226,9 +209,7 @@ fn a_launch_with_parameters_that_were_replaced_is_told() {
     run(instantiate(clone(graph)), stream);
     assert_eq!(stale(), 2, "made later, of the graph as it was");
     let mut of_twin = 0;
-    let found = told(0, |out| {
-        graph::cuGraphNodeFindInClone(Some(out), node, copy)
-    });
+    let found = told(0, |out| graph::cuGraphNodeFindInClone(Some(out), node, copy));
     assert_eq!(found.0, 0);
     of_twin += found.1;
     assert_eq!(set(twin, node), 1, "a node of another graph");
@@ -236,10 +217,8 @@ fn a_launch_with_parameters_that_were_replaced_is_told() {
     run(twin, stream);
     assert_eq!(stale(), 2);
     let runs = graphs::kernel_runs();
-    let counts: Vec<_> = runs
-        .iter()
-        .map(|run| (run.function, run.arguments[0], run.count))
-        .collect();
+    let counts: Vec<_> =
+        runs.iter().map(|run| (run.function, run.arguments[0], run.count)).collect();
     assert_eq!(counts, [(timed, 100, 4), (timed, 200, 2)]);
 }
 

@@ -18,12 +18,7 @@ fn an_instantiation_that_fails_says_why_and_where() {
     let a = kernel(graph, timed, 1, &[]);
     let b = mark(graph, new_event(), &[a]);
     let attempt = |flags| {
-        let mut params = InstantiateParams {
-            flags,
-            upload_stream: 0,
-            error_node: 9,
-            result: 9,
-        };
+        let mut params = InstantiateParams { flags, upload_stream: 0, error_node: 9, result: 9 };
         let make =
             |out: &mut _| exec::cuGraphInstantiateWithParams(Some(out), graph, Some(&mut params));
         let (status, _) = told(0, make);
@@ -31,11 +26,7 @@ fn an_instantiation_that_fails_says_why_and_where() {
     };
     assert_eq!(attempt(0), (0, 0, 0));
     assert_eq!(attempt(2), (0, 0, 0), "uploaded");
-    assert_eq!(
-        attempt(4),
-        (1, 3, b),
-        "a mark cannot be launched from the device"
-    );
+    assert_eq!(attempt(4), (1, 3, b), "a mark cannot be launched from the device");
     assert_eq!(attempt(1 | 4), (1, 1, 0));
     // SAFETY: one edge.
     let edge = unsafe { graph_edges::cuGraphAddDependencies(graph, &raw const b, &raw const a, 1) };
@@ -79,12 +70,7 @@ fn a_graph_that_allocates_is_neither_cloned_nor_cut_and_has_one_executable() {
     });
     assert_eq!(child, 1);
     let only = instantiate(graph);
-    let again = || {
-        told(0, |out| {
-            exec::cuGraphInstantiateWithFlags(Some(out), graph, 0)
-        })
-        .0
-    };
+    let again = || told(0, |out| exec::cuGraphInstantiateWithFlags(Some(out), graph, 0)).0;
     assert_eq!(again(), 1);
     assert_eq!(exec::cuGraphExecDestroy(only), 0);
     assert_eq!(again(), 0);
@@ -97,19 +83,12 @@ fn whole_graphs_are_unsafe_beside_a_capture_and_nodes_are_not() {
     let (stream, graph) = (new_stream(), new_graph());
     let exec = instantiate(graph);
     let calls: [(&str, &dyn Fn() -> u32); 6] = [
-        ("clone", &|| {
-            told(0, |out| graph::cuGraphClone(Some(out), graph)).0
-        }),
+        ("clone", &|| told(0, |out| graph::cuGraphClone(Some(out), graph)).0),
         ("instantiate", &|| {
-            told(0, |out| {
-                exec::cuGraphInstantiateWithFlags(Some(out), graph, 0)
-            })
-            .0
+            told(0, |out| exec::cuGraphInstantiateWithFlags(Some(out), graph, 0)).0
         }),
         ("upload", &|| exec::cuGraphUpload(exec, new_stream())),
-        ("update", &|| {
-            exec_update::cuGraphExecUpdate_v2(exec, graph, None)
-        }),
+        ("update", &|| exec_update::cuGraphExecUpdate_v2(exec, graph, None)),
         ("destroy the executable", &|| exec::cuGraphExecDestroy(exec)),
         ("destroy the graph", &|| graph::cuGraphDestroy(graph)),
     ];
@@ -117,25 +96,16 @@ fn whole_graphs_are_unsafe_beside_a_capture_and_nodes_are_not() {
         for (what, call) in calls {
             assert_eq!(capture::cuStreamBeginCapture_v2(stream, mode), 0);
             assert_eq!(call(), 900, "{what}");
-            assert_eq!(
-                told(1, |out| capture::cuStreamEndCapture(stream, Some(out))).0,
-                901
-            );
+            assert_eq!(told(1, |out| capture::cuStreamEndCapture(stream, Some(out))).0, 901);
         }
     }
     assert_eq!(capture::cuStreamBeginCapture_v2(stream, 0), 0);
     mark(graph, new_event(), &[]);
     let mut relaxed = 2;
-    assert_eq!(
-        capture::cuThreadExchangeStreamCaptureMode(Some(&mut relaxed)),
-        0
-    );
+    assert_eq!(capture::cuThreadExchangeStreamCaptureMode(Some(&mut relaxed)), 0);
     for (what, call) in calls {
         // The executable is not of the graph's new shape.
         assert_eq!(call(), if what == "update" { 910 } else { 0 }, "{what}");
     }
-    assert_eq!(
-        told(1, |out| capture::cuStreamEndCapture(stream, Some(out))).0,
-        0
-    );
+    assert_eq!(told(1, |out| capture::cuStreamEndCapture(stream, Some(out))).0, 0);
 }

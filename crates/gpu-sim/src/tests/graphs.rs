@@ -79,10 +79,7 @@ fn a_kernel_nodes_parameters_are_read_in_both_forms_and_changed() {
         // SAFETY: the call succeeded.
         let second: KernelParamsV2 = unsafe { out.assume_init() };
         let mut out = MaybeUninit::uninit();
-        assert_eq!(
-            graph_nodes::cuGraphKernelNodeGetParams(node, Some(&mut out)),
-            0
-        );
+        assert_eq!(graph_nodes::cuGraphKernelNodeGetParams(node, Some(&mut out)), 0);
         // SAFETY: the call succeeded.
         let first: KernelParams = unsafe { out.assume_init() };
         assert_eq!((second.kernel, second.context), (0, 0));
@@ -90,10 +87,7 @@ fn a_kernel_nodes_parameters_are_read_in_both_forms_and_changed() {
         first
     };
     let first = read();
-    assert_eq!(
-        (first.function, first.grid, first.shared_bytes),
-        (timed, [3, 1, 1], 64)
-    );
+    assert_eq!((first.function, first.grid, first.shared_bytes), (timed, [3, 1, 1], 64));
     assert_eq!((argument(&first), first.extra), (70, null_mut()));
     let before = instantiate(graph);
     let status = with_params(timed, 90, |params| {
@@ -109,10 +103,7 @@ fn a_kernel_nodes_parameters_are_read_in_both_forms_and_changed() {
     }
     let event = mark(graph, new_event(), &[]);
     let mut out = MaybeUninit::uninit();
-    assert_eq!(
-        graph_nodes::cuGraphKernelNodeGetParams(event, Some(&mut out)),
-        1
-    );
+    assert_eq!(graph_nodes::cuGraphKernelNodeGetParams(event, Some(&mut out)), 1);
     assert_eq!(control::stale_handle_uses(), 0);
 }
 
@@ -123,11 +114,7 @@ fn edges_are_told_with_their_ends_and_data() {
     let timed = function(load(), c"timed");
     let graph = new_graph();
     let (a, b) = (kernel(graph, timed, 1, &[]), kernel(graph, timed, 1, &[]));
-    let data = EdgeData {
-        from_port: 1,
-        kind: 1,
-        ..EdgeData::default()
-    };
+    let data = EdgeData { from_port: 1, kind: 1, ..EdgeData::default() };
     let add = |data: &EdgeData| {
         // SAFETY: one edge.
         unsafe {
@@ -137,14 +124,8 @@ fn edges_are_told_with_their_ends_and_data() {
     for wrong in [
         EdgeData { to_port: 1, ..data },
         EdgeData { kind: 2, ..data },
-        EdgeData {
-            from_port: 3,
-            ..data
-        },
-        EdgeData {
-            reserved: [0, 0, 0, 0, 1],
-            ..data
-        },
+        EdgeData { from_port: 3, ..data },
+        EdgeData { reserved: [0, 0, 0, 0, 1], ..data },
     ] {
         assert_eq!(add(&wrong), 1, "{wrong:?}");
     }
@@ -243,20 +224,11 @@ fn a_child_nodes_graph_is_its_own_and_is_updated_within_the_executable() {
     assert_eq!(set(before, other), 1, "no child");
     assert_eq!(exec_update::cuGraphNodeSetEnabled(exec, copy, 0), 0);
     run(exec, 3, "off");
-    let enabled = told(9, |out| {
-        exec_update::cuGraphNodeGetEnabled(exec, copy, Some(out))
-    });
+    let enabled = told(9, |out| exec_update::cuGraphNodeGetEnabled(exec, copy, Some(out)));
     assert_eq!(enabled, (0, 0));
-    run(
-        instantiate(clone(outer)),
-        13,
-        "a clone has copies of its children",
-    );
+    run(instantiate(clone(outer)), 13, "a clone has copies of its children");
     assert_eq!(graph::cuGraphDestroy(outer), 0);
-    assert_eq!(
-        told(0, |out| graph_nodes::cuGraphNodeGetType(copy, Some(out))).0,
-        400
-    );
+    assert_eq!(told(0, |out| graph_nodes::cuGraphNodeGetType(copy, Some(out))).0, 400);
 }
 
 static DESTROYED: AtomicU64 = AtomicU64::new(0);
@@ -280,11 +252,7 @@ fn a_user_object_lives_as_long_as_its_last_holder() {
     let graph = new_graph();
     assert_eq!(user_object::cuGraphRetainUserObject(graph, object, 0, 0), 1);
     assert_eq!(user_object::cuGraphRetainUserObject(graph, object, 1, 2), 1);
-    assert_eq!(
-        user_object::cuGraphRetainUserObject(graph, object, 1, 1),
-        0,
-        "moved"
-    );
+    assert_eq!(user_object::cuGraphRetainUserObject(graph, object, 1, 1), 0, "moved");
     let copy = clone(graph);
     let exec = instantiate(copy);
     assert_eq!(user_object::cuGraphReleaseUserObject(graph, object, 2), 1);
@@ -304,22 +272,10 @@ fn a_function_has_the_version_that_brought_it() {
     let _alone = crate::exclusive();
     for (version, has, lacks) in [
         (11_000, "cuGraphClone", "cuGraphAddEventRecordNode"),
-        (
-            11_010,
-            "cuGraphAddEventRecordNode",
-            "cuGraphInstantiateWithFlags",
-        ),
+        (11_010, "cuGraphAddEventRecordNode", "cuGraphInstantiateWithFlags"),
         (11_040, "cuGraphInstantiateWithFlags", "cuGraphExecGetFlags"),
-        (
-            12_000,
-            "cuGraphKernelNodeGetParams_v2",
-            "cuGraphGetEdges_v2",
-        ),
-        (
-            12_030,
-            "cuGraphRemoveDependencies_v2",
-            "cuEventElapsedTime_v2",
-        ),
+        (12_000, "cuGraphKernelNodeGetParams_v2", "cuGraphGetEdges_v2"),
+        (12_030, "cuGraphRemoveDependencies_v2", "cuEventElapsedTime_v2"),
     ] {
         control::hide_newer_than(version);
         assert!(crate::symbol(has).is_some(), "{has}");

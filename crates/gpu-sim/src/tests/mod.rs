@@ -73,19 +73,7 @@ fn launch(function: u64, stream: u64, mut argument: u64) -> u32 {
     let arguments = arguments.as_mut_ptr();
     // SAFETY: the kernels above take one argument of at most 8 bytes.
     unsafe {
-        launch::cuLaunchKernel(
-            function,
-            1,
-            1,
-            1,
-            32,
-            1,
-            1,
-            0,
-            stream,
-            arguments,
-            ptr::null_mut(),
-        )
+        launch::cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, arguments, ptr::null_mut())
     }
 }
 

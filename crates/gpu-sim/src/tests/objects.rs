@@ -67,9 +67,7 @@ fn a_module_loaded_again_gets_the_same_function_handles() {
     assert_eq!(told(0, count), (0, 2));
     let owner = |out: &mut _| module::cuFuncGetModule(Some(out), kernels[1]);
     assert_eq!(told(0, owner), (0, first));
-    let (status, name) = told(ptr::null(), |out| {
-        module::cuFuncGetName(Some(out), kernels[1])
-    });
+    let (status, name) = told(ptr::null(), |out| module::cuFuncGetName(Some(out), kernels[1]));
     assert_eq!(status, 0);
     // SAFETY: the module is still loaded.
     let name = unsafe { CStr::from_ptr(name) };
@@ -94,11 +92,7 @@ fn null_means_legacy_or_per_thread_by_the_symbol() {
     assert_eq!(event::cuEventRecord_ptsz(own, 0), 0);
     assert_eq!(event::cuEventRecord(legacy, 0), 0);
     let explicit = new_event();
-    assert_eq!(
-        event::cuEventRecord_ptsz(explicit, 1),
-        0,
-        "1 is always legacy"
-    );
+    assert_eq!(event::cuEventRecord_ptsz(explicit, 1), 0, "1 is always legacy");
     assert_eq!(event::cuEventQuery(explicit), 600);
     assert_eq!(event::cuEventQuery(own), 600);
     assert_eq!(event::cuEventQuery(legacy), 600);

@@ -51,11 +51,7 @@ fn a_bad_launch_is_refused() {
     };
     assert_eq!(call(0, 1, std::ptr::null_mut()), 1, "no blocks");
     assert_eq!(call(1, 1_025, std::ptr::null_mut()), 1, "too many threads");
-    assert_eq!(
-        call(1, 1, std::ptr::null_mut()),
-        1,
-        "an argument is missing"
-    );
+    assert_eq!(call(1, 1, std::ptr::null_mut()), 1, "an argument is missing");
 }
 
 #[test]

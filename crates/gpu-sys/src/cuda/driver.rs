@@ -141,23 +141,14 @@ impl Driver {
         let status = unsafe { (api.driver_get_version)(&raw mut version) };
         let path = || origin.path().to_owned();
         match status {
-            Status::SUCCESS if version < OLDEST_VERSION => Err(DriverError::TooOld {
-                origin: path(),
-                found: version,
-            }),
-            Status::SUCCESS => Ok(Self {
-                api,
-                graphs,
-                origin,
-                version,
-                simulated,
-                _library: library,
-            }),
+            Status::SUCCESS if version < OLDEST_VERSION => {
+                Err(DriverError::TooOld { origin: path(), found: version })
+            }
+            Status::SUCCESS => {
+                Ok(Self { api, graphs, origin, version, simulated, _library: library })
+            }
             Status::ERROR_STUB_LIBRARY => Err(DriverError::Stub { origin: path() }),
-            status => Err(DriverError::NoVersion {
-                origin: path(),
-                status,
-            }),
+            status => Err(DriverError::NoVersion { origin: path(), status }),
         }
     }
 
@@ -202,10 +193,8 @@ impl Driver {
         let mut count: c_int = 0;
         // SAFETY: the pointer is to a live c_int.
         let status = unsafe { (self.api.device_get_count)(&raw mut count) };
-        let no_device = |status| DriverError::NoDevice {
-            origin: self.origin.path().to_owned(),
-            status,
-        };
+        let no_device =
+            |status| DriverError::NoDevice { origin: self.origin.path().to_owned(), status };
         status.ok().map_err(no_device)?;
         match u32::try_from(count) {
             Ok(count) if count > 0 => Ok(count),
@@ -257,9 +246,7 @@ fn held_library() -> Option<Library> {
 
 #[cfg(windows)]
 fn held_library() -> Option<Library> {
-    libloading::os::windows::Library::open_already_loaded(LIBRARY)
-        .ok()
-        .map(Into::into)
+    libloading::os::windows::Library::open_already_loaded(LIBRARY).ok().map(Into::into)
 }
 
 /// The path of a loaded library whose file is named `libcuda.so` with or
@@ -400,26 +387,15 @@ mod tests {
 
     #[test]
     fn no_device_is_an_error_of_its_own() {
-        let error = driver(version_11_4, c"")
-            .unwrap()
-            .device_count()
-            .unwrap_err();
-        assert!(matches!(
-            error,
-            DriverError::NoDevice {
-                status: Status::ERROR_NO_DEVICE,
-                ..
-            }
-        ));
+        let error = driver(version_11_4, c"").unwrap().device_count().unwrap_err();
+        assert!(matches!(error, DriverError::NoDevice { status: Status::ERROR_NO_DEVICE, .. }));
     }
 
     #[test]
     fn a_missing_library_says_what_was_asked_for() {
         // SAFETY: nothing is loaded.
         let error = unsafe { Driver::open(Path::new("/nowhere/libcuda.so.1")) }.unwrap_err();
-        let DriverError::NoLibrary { asked, reason } = error else {
-            panic!("{error}")
-        };
+        let DriverError::NoLibrary { asked, reason } = error else { panic!("{error}") };
         assert_eq!(asked, "/nowhere/libcuda.so.1");
         assert!(reason.contains("/nowhere/libcuda.so.1"), "{reason}");
     }

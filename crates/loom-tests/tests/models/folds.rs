@@ -118,9 +118,7 @@ fn a_step_waits_for_the_spans_that_it_counted() {
     model(Bound::Preemptions(2), || {
         let recorder = Recorder::new(2);
         assert!(recorder.span(TRACK, SpanKey::Lane(0)));
-        let launches = beside(&recorder, |recorder| {
-            recorder.span(TRACK, SpanKey::Kernel(5))
-        });
+        let launches = beside(&recorder, |recorder| recorder.span(TRACK, SpanKey::Kernel(5)));
         recorder.close(TRACK);
         recorder.harvest(TRACK);
         let counted = launches();

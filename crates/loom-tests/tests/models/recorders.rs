@@ -31,10 +31,7 @@ fn three_recorders_share_two_slots() {
         let recorder = |name: u64| beside(&rig, move |rig| rig.span(name, name));
         let threads = [recorder(1), recorder(2), recorder(3)];
         rig.harvest();
-        let begun = threads
-            .into_iter()
-            .filter_map(|join| join().then_some(()))
-            .count();
+        let begun = threads.into_iter().filter_map(|join| join().then_some(())).count();
         let ledger = rig.finish();
         assert_eq!((ledger.attempts, ledger.landed), (3, begun as u64));
         assert!(begun >= 2, "two slots were free");

@@ -173,11 +173,9 @@ fn a_step_against_the_next_one_of_its_entry() {
 
 /// Two spans of a step: the second is followed only if the first is.
 fn recorder_of(steps: &Steps, track: u32) -> impl FnOnce() + use<> {
-    beside(steps, move |steps| {
-        match [(); 2].map(|()| steps.enter(track)) {
-            [Found::First, Found::Counted] | [Found::Alone, Found::Alone] => {}
-            found => panic!("{found:?}: a step without its first span"),
-        }
+    beside(steps, move |steps| match [(); 2].map(|()| steps.enter(track)) {
+        [Found::First, Found::Counted] | [Found::Alone, Found::Alone] => {}
+        found => panic!("{found:?}: a step without its first span"),
     })
 }
 

@@ -31,10 +31,7 @@ fn a_row_claimed_beside_a_reader() {
         let threads = [recorder(&table, 5), recorder(&table, 5)];
         // The two samples fold, and a reader that gives up on an exact copy may
         // read them torn: `cells` has the models of that.
-        assert!(
-            table.rows().iter().all(|row| row.0 == 5),
-            "a row without its key"
-        );
+        assert!(table.rows().iter().all(|row| row.0 == 5), "a row without its key");
         assert!(threads.into_iter().all(|join| join()));
         assert_eq!(table.rows(), [(5, 2 * NS, 2)]);
     });

@@ -43,10 +43,7 @@ fn a_turn_that_found_its_slot_in_use_hides_no_span() {
         let threads = [recorder(2), recorder(3)];
         rig.end(open, 1);
         rig.harvest();
-        let begun = threads
-            .into_iter()
-            .filter_map(|join| join().then_some(()))
-            .count();
+        let begun = threads.into_iter().filter_map(|join| join().then_some(())).count();
         assert_eq!(rig.finish().landed, 1 + begun as u64);
     });
 }
@@ -62,10 +59,7 @@ fn a_recorder_that_oversleeps_a_skip_begins_nothing() {
         let threads = [recorder(2), recorder(3)];
         rig.cancel(open);
         rig.harvest();
-        let begun = threads
-            .into_iter()
-            .filter_map(|join| join().then_some(()))
-            .count();
+        let begun = threads.into_iter().filter_map(|join| join().then_some(())).count();
         assert_eq!(rig.finish().landed, begun as u64);
     });
 }

@@ -20,10 +20,7 @@ use crate::trace::{Trace, WorkKind};
 pub fn build(trace: &Trace, patterns: &Patterns, timing: Timing) -> Plan {
     let steps = Steps::find(&trace.annotations, &trace.names, patterns);
     let joined = join(trace);
-    let mut plan = Plan {
-        lanes: patterns.lanes().to_vec(),
-        ..Plan::default()
-    };
+    let mut plan = Plan { lanes: patterns.lanes().to_vec(), ..Plan::default() };
     name_streams(trace, &mut plan);
     let ranges = lanes::ranges(trace, &steps);
     let units = units(trace, &steps, &joined, timing, &ranges);
@@ -51,8 +48,7 @@ pub fn build(trace: &Trace, patterns: &Patterns, timing: Timing) -> Plan {
         Vec::new()
     };
     plan.ops = operations(trace, &units, &marked, &numbers);
-    plan.spans
-        .extend(marked.into_iter().map(|marked| marked.span));
+    plan.spans.extend(marked.into_iter().map(|marked| marked.span));
     plan.kernels = trace.names.texts(&units.kernels.list);
     plan.copies = trace.names.texts(&units.copies.list);
     plan.graphs = units.graphs;
@@ -66,10 +62,7 @@ fn name_streams(trace: &Trace, plan: &mut Plan) {
             plan.devices.push(trace.ids.text(stream.device));
             plan.devices.len() as u32 - 1
         });
-        plan.streams.push(Stream {
-            device,
-            name: trace.ids.text(stream.stream),
-        });
+        plan.streams.push(Stream { device, name: trace.ids.text(stream.stream) });
     }
 }
 
@@ -97,11 +90,7 @@ fn opened(units: &Units, numbers: &[Option<u32>]) -> Vec<Opened> {
             Some(step) => {
                 let first = run.take().unwrap_or(i as u32);
                 let number = *known[step as usize].get_or_insert_with(|| {
-                    opened.push(Opened {
-                        first,
-                        last: i as u32,
-                        step: numbers[step as usize],
-                    });
+                    opened.push(Opened { first, last: i as u32, step: numbers[step as usize] });
                     opened.len() - 1
                 });
                 opened[number].last = i as u32;
@@ -109,11 +98,7 @@ fn opened(units: &Units, numbers: &[Option<u32>]) -> Vec<Opened> {
         }
     }
     if opened.is_empty() && !units.list.is_empty() {
-        opened.push(Opened {
-            first: 0,
-            last: 0,
-            step: None,
-        });
+        opened.push(Opened { first: 0, last: 0, step: None });
     }
     opened
 }
@@ -158,26 +143,18 @@ fn operations(trace: &Trace, units: &Units, spans: &[Marked], numbers: &[Option<
         let (stream, duration_ns) = (unit.stream, work.duration_ns);
         let what = match (unit.graph, work.kind) {
             (Some(graph), _) => What::Graph { graph },
-            (None, WorkKind::Kernel(name) | WorkKind::Graph(name)) => What::Kernel {
-                kernel: units.kernels.of(name),
-                stream,
-                duration_ns,
-            },
-            (None, WorkKind::Copy(name)) => What::Copy {
-                copy: units.copies.of(name),
-                stream,
-                duration_ns,
-            },
+            (None, WorkKind::Kernel(name) | WorkKind::Graph(name)) => {
+                What::Kernel { kernel: units.kernels.of(name), stream, duration_ns }
+            }
+            (None, WorkKind::Copy(name)) => {
+                What::Copy { copy: units.copies.of(name), stream, duration_ns }
+            }
         };
         push(what, step);
         if let Some(span) = lasts.next_if(|&span| spans[span as usize].last == i as u32) {
             push(What::LaneEnd { span }, spans[span as usize].span.step);
         }
     }
-    ops.extend(open.iter().map(|ended| Op {
-        at_ns,
-        what: What::StepEnd,
-        step: ended.step,
-    }));
+    ops.extend(open.iter().map(|ended| Op { at_ns, what: What::StepEnd, step: ended.step }));
     ops
 }

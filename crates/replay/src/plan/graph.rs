@@ -35,16 +35,11 @@ pub(super) fn build(works: &[Work], mut kernel: impl FnMut(u32) -> u32) -> Graph
         *end += gap_ns + work.duration_ns;
         *busy += work.duration_ns;
     }
-    let mut chains: Vec<(u32, Vec<Node>, u64)> = chains
-        .into_iter()
-        .map(|(stream, (nodes, _, busy))| (stream, nodes, busy))
-        .collect();
+    let mut chains: Vec<(u32, Vec<Node>, u64)> =
+        chains.into_iter().map(|(stream, (nodes, _, busy))| (stream, nodes, busy)).collect();
     chains.sort_by_key(|(stream, _, busy)| (std::cmp::Reverse(*busy), *stream));
     Graph {
         name,
-        chains: chains
-            .into_iter()
-            .map(|(stream, nodes, _)| Chain { stream, nodes })
-            .collect(),
+        chains: chains.into_iter().map(|(stream, nodes, _)| Chain { stream, nodes }).collect(),
     }
 }

@@ -33,13 +33,7 @@ pub(super) fn join(trace: &Trace) -> Joined {
         .collect();
     order.sort_by_key(|&i| {
         let c = &calls[i as usize];
-        (
-            c.correlation,
-            c.process,
-            std::cmp::Reverse(c.kind),
-            c.at_ns,
-            i,
-        )
+        (c.correlation, c.process, std::cmp::Reverse(c.kind), c.at_ns, i)
     });
     order.dedup_by_key(|i| (calls[*i as usize].correlation, calls[*i as usize].process));
     let call = |i: u32| -> &Call { &calls[i as usize] };
@@ -73,10 +67,7 @@ pub(super) fn join(trace: &Trace) -> Joined {
             }
         }
     }
-    let mut joined = Joined {
-        calls: Vec::with_capacity(trace.work.len()),
-        shared: 0,
-    };
+    let mut joined = Joined { calls: Vec::with_capacity(trace.work.len()), shared: 0 };
     for (works, found) in launches() {
         for work in works {
             let device = trace.streams[work.stream as usize].device;

@@ -43,9 +43,8 @@ pub(super) enum Edge {
 /// The ranges that the trace has of lanes, in the order of their begins.
 pub(super) fn ranges(trace: &Trace, steps: &Steps) -> Vec<Range> {
     let steps = (0u32..).zip(steps.all());
-    let steps: HashMap<_, _> = steps
-        .filter_map(|(number, step)| Some((step.id?, number)))
-        .collect();
+    let steps: HashMap<_, _> =
+        steps.filter_map(|(number, step)| Some((step.id?, number))).collect();
     let of = |range: &LaneRange| {
         Some(Range {
             step: *steps.get(&range.id)?,

@@ -300,14 +300,11 @@ impl Plan {
 
     /// Graph launches, and the kernels in them.
     pub fn graph_totals(&self) -> (u64, u64) {
-        self.ops
-            .iter()
-            .fold((0, 0), |(n, kernels), op| match op.what {
-                What::Graph { graph } => (
-                    n + 1,
-                    kernels + self.graphs[graph as usize].kernels() as u64,
-                ),
-                _ => (n, kernels),
-            })
+        self.ops.iter().fold((0, 0), |(n, kernels), op| match op.what {
+            What::Graph { graph } => {
+                (n + 1, kernels + self.graphs[graph as usize].kernels() as u64)
+            }
+            _ => (n, kernels),
+        })
     }
 }

@@ -39,12 +39,7 @@ pub(super) fn notes(
     if idle > 0 {
         notes.push(format!("{idle} steps launched no GPU work: not replayed"));
     }
-    if let Some(longest) = plan
-        .overruns
-        .iter()
-        .map(|overrun| overrun.duration_ns)
-        .max()
-    {
+    if let Some(longest) = plan.overruns.iter().map(|overrun| overrun.duration_ns).max() {
         let records = match plan.overruns.len() {
             1 => "1 record runs".to_owned(),
             n => format!("{n} records run"),
@@ -63,9 +58,7 @@ pub(super) fn notes(
     }
     let unlaunched = joined.calls.iter().filter(|c| c.is_none()).count() - placed;
     if unlaunched > 0 {
-        notes.push(format!(
-            "{unlaunched} pieces of GPU work have no launch record: admit"
-        ));
+        notes.push(format!("{unlaunched} pieces of GPU work have no launch record: admit"));
     }
     if joined.shared > 0 {
         notes.push(format!(
@@ -87,10 +80,7 @@ pub(super) fn notes(
         ));
     }
     if trace.drops.rounded > 0 {
-        notes.push(format!(
-            "{} times had digits below 1 ns: rounded",
-            trace.drops.rounded
-        ));
+        notes.push(format!("{} times had digits below 1 ns: rounded", trace.drops.rounded));
     }
     notes
 }

@@ -50,9 +50,7 @@ pub(super) fn find(trace: &Trace, units: &Units, steps: &Steps) -> Vec<Overrun> 
                     (None, WorkKind::Copy(name)) => Launched::Copy(units.copies.of(name)),
                 },
                 stream: before.work.stream,
-                lane: unit
-                    .step
-                    .map_or(Lane::Admit, |step| steps.all()[step as usize].what.lane),
+                lane: unit.step.map_or(Lane::Admit, |step| steps.all()[step as usize].what.lane),
                 duration_ns: before.work.duration_ns,
             });
         }

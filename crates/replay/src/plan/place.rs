@@ -75,10 +75,7 @@ pub(super) fn by_stamps(
         let work = &trace.work[number as usize];
         while let Some((device, extent)) = extents.next_if(|(_, e)| e.start_ns <= work.start_ns) {
             let begun = begun.entry(device).or_default();
-            while begun
-                .pop_if(|other| other.end_ns <= extent.end_ns)
-                .is_some()
-            {}
+            while begun.pop_if(|other| other.end_ns <= extent.end_ns).is_some() {}
             begun.push(extent);
         }
         let around = begun.get(&device(number)).and_then(|begun| {

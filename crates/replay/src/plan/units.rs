@@ -60,10 +60,7 @@ pub(super) struct Numbers {
 
 impl Numbers {
     fn new(trace: &Trace) -> Self {
-        Self {
-            list: Vec::new(),
-            places: vec![NONE; trace.names.len()],
-        }
+        Self { list: Vec::new(), places: vec![NONE; trace.names.len()] }
     }
 
     /// The number of a name that has one.
@@ -92,9 +89,8 @@ impl Units {
         let of = |(number, unit)| self.works(unit).iter().map(move |&work| (number, work));
         let units = (0..).zip(&self.list);
         let works = units.flat_map(of);
-        let mut works: Vec<_> = works
-            .map(|(unit, work)| (unit, &trace.work[work as usize]))
-            .collect();
+        let mut works: Vec<_> =
+            works.map(|(unit, work)| (unit, &trace.work[work as usize])).collect();
         works.sort_by_key(|(_, work)| work.start_ns);
         works
     }
@@ -141,10 +137,9 @@ fn group(trace: &Trace, steps: &Steps, joined: &Joined) -> Units {
         unit_of[i as usize] = unit;
         if unit == next {
             let (step, at_ns) = match (call, places.get(&i)) {
-                (Some(call), _) => (
-                    steps.at(call.process, call.at_ns).map(|step| step as u32),
-                    call.at_ns,
-                ),
+                (Some(call), _) => {
+                    (steps.at(call.process, call.at_ns).map(|step| step as u32), call.at_ns)
+                }
                 (None, Some(place)) => (Some(place.step), place.at_ns),
                 (None, None) => (None, UNKNOWN),
             };
@@ -193,11 +188,7 @@ fn build_graphs(trace: &Trace, units: &mut Units) {
             };
             continue;
         }
-        let works: Vec<Work> = units
-            .works(unit)
-            .iter()
-            .map(|&w| trace.work[w as usize])
-            .collect();
+        let works: Vec<Work> = units.works(unit).iter().map(|&w| trace.work[w as usize]).collect();
         let built = graph::build(&works, |name| units.kernels.add(name));
         let next = units.graphs.len() as u32;
         // Two graphs of one hash only cost a second copy.
@@ -250,17 +241,9 @@ fn mark(units: &mut Vec<Unit>, ranges: &[Range]) {
 /// Puts units, which stand in order of start, in host order.
 fn order(units: &mut [Unit], streams: usize, timing: Timing) {
     let called = |u: &Unit| {
-        if u.at_ns == UNKNOWN {
-            u.start_ns
-        } else {
-            u.at_ns
-        }
+        if u.at_ns == UNKNOWN { u.start_ns } else { u.at_ns }
     };
-    let earliest = units
-        .iter()
-        .map(|u| called(u).min(u.start_ns))
-        .min()
-        .unwrap_or(0);
+    let earliest = units.iter().map(|u| called(u).min(u.start_ns)).min().unwrap_or(0);
     // A launch never comes before one that it follows on its stream. Work
     // without a call was launched at an unknown time, so as early as that
     // order allows.

@@ -70,19 +70,13 @@ fn busy(report: &Report, out: &mut Page) {
     let overlap_ns = sum(|lane| lane.overlap_busy_ns);
     if overlap_ns > 0 {
         let overlap = time(overlap_ns);
-        out.fact(
-            "",
-            &format!("launches ran beside others of their lane for {overlap}"),
-        );
+        out.fact("", &format!("launches ran beside others of their lane for {overlap}"));
     }
     // Rounding of places and lengths comes to some nanoseconds.
     let outside_ns = sum(|lane| lane.outside_ns);
     if outside_ns > 1_000 {
         let outside = time(outside_ns);
-        out.fact(
-            "",
-            &format!("launches ran outside their lane's time for {outside}"),
-        );
+        out.fact("", &format!("launches ran outside their lane's time for {outside}"));
     }
     let incomplete_ns = sum(|lane| lane.incomplete_ns);
     if incomplete_ns > 0 {
@@ -101,10 +95,7 @@ fn losses(report: &Report, out: &mut Page) {
         ("armed steps that lost a span", losses.incomplete_steps),
         ("armed steps without a place in time", losses.unplaced_steps),
         ("spans begun after their step was over", losses.late_spans),
-        (
-            "steps with launches in a lane without a span",
-            losses.unpaired_steps,
-        ),
+        ("steps with launches in a lane without a span", losses.unpaired_steps),
         ("launches without a row for estimates", losses.rowless_spans),
     ];
     let told: Vec<String> = (parts.iter())
@@ -132,10 +123,7 @@ fn losses(report: &Report, out: &mut Page) {
             0 => String::new(),
             more => format!(", and {} more", count(more as u64)),
         };
-        out.fact(
-            "missing",
-            &format!("rows (!) miss spans: {}{more}", told.join(", ")),
-        );
+        out.fact("missing", &format!("rows (!) miss spans: {}{more}", told.join(", ")));
     }
 }
 
@@ -147,10 +135,7 @@ fn launches(report: &Report, out: &mut Page) {
         0 => String::new(),
         inside => format!(", which hold {} kernels", count(inside)),
     };
-    out.fact(
-        "launches",
-        &format!("{kernels} kernels and {graphs} graphs{inside}"),
-    );
+    out.fact("launches", &format!("{kernels} kernels and {graphs} graphs{inside}"));
 }
 
 /// What measuring costs, and what an empty span reads.
@@ -180,10 +165,7 @@ fn cost(report: &Report, out: &mut Page) {
         );
     }
     out.fact("cost", &text);
-    out.fact(
-        "floor",
-        &format!("an empty span reads {}", known(floor.pair_ns)),
-    );
+    out.fact("floor", &format!("an empty span reads {}", known(floor.pair_ns)));
 }
 
 fn overlap(report: &Report, out: &mut Page) {
@@ -220,10 +202,7 @@ fn check(report: &Report) -> Option<String> {
     let off = |found: &Differences| off(found, if dropped { "dropped" } else { "lost" });
     Some(match kernels {
         Some(kernels) if off(kernels) == off(lanes) => {
-            format!(
-                "lanes, kernels and graphs equal the timeline, {}",
-                off(lanes)
-            )
+            format!("lanes, kernels and graphs equal the timeline, {}", off(lanes))
         }
         Some(kernels) => format!(
             "lanes equal the timeline, {}; kernels and graphs, {}",
@@ -239,14 +218,8 @@ fn off(found: &Differences, lost: &str) -> String {
     let parts = [
         (found.overlap_ns, "of overlap laid end to end".to_owned()),
         (found.rounding_ns, "of f32 rounding".to_owned()),
-        (
-            found.missed_ns,
-            format!("of {}", number(found.missed_spans, &format!("{lost} span"))),
-        ),
-        (
-            found.rowless_ns,
-            format!("of {} without a row", number(found.rowless, "name")),
-        ),
+        (found.missed_ns, format!("of {}", number(found.missed_spans, &format!("{lost} span")))),
+        (found.rowless_ns, format!("of {} without a row", number(found.rowless, "name"))),
         (found.unexplained_ns, "unexplained".to_owned()),
     ];
     let told: Vec<String> = (parts.iter())
@@ -272,17 +245,10 @@ fn ledger(l: &Ledger, out: &mut Page) {
     let full = l.stale_ends + l.table_full > 0;
     if l.landed == l.attempts && !full {
         let all = count(l.attempts);
-        out.fact(
-            "ledger",
-            &format!("{all} attempts = {all} begun = {all} landed"),
-        );
+        out.fact("ledger", &format!("{all} attempts = {all} begun = {all} landed"));
         return;
     }
-    let attempts = parts(&[
-        (l.begun, "begun"),
-        (l.dropped, "dropped"),
-        (l.refused, "refused"),
-    ]);
+    let attempts = parts(&[(l.begun, "begun"), (l.dropped, "dropped"), (l.refused, "refused")]);
     let begun = parts(&[
         (l.landed, "landed"),
         (l.failed, "failed"),
@@ -290,19 +256,12 @@ fn ledger(l: &Ledger, out: &mut Page) {
         (l.reclaimed, "reclaimed"),
         (l.in_flight, "in flight"),
     ]);
-    out.fact(
-        "ledger",
-        &format!("{} attempts = {attempts}", count(l.attempts)),
-    );
+    out.fact("ledger", &format!("{} attempts = {attempts}", count(l.attempts)));
     out.fact("", &format!("{} begun = {begun}", count(l.begun)));
     if full {
         out.fact(
             "",
-            &format!(
-                "{} stale ends, {} without a row",
-                count(l.stale_ends),
-                count(l.table_full)
-            ),
+            &format!("{} stale ends, {} without a row", count(l.stale_ends), count(l.table_full)),
         );
     }
 }

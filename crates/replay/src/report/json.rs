@@ -25,12 +25,7 @@ mod tests {
         write_json(&mut text, &report()).expect("written");
         let value: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
         let keys = |value: &serde_json::Value| -> Vec<String> {
-            value
-                .as_object()
-                .expect("an object")
-                .keys()
-                .cloned()
-                .collect()
+            value.as_object().expect("an object").keys().cloned().collect()
         };
         let sorted = |words: &str| -> Vec<String> {
             let mut words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
@@ -52,10 +47,7 @@ mod tests {
                  tail_ns overlap_busy_ns incomplete_steps incomplete_ns outside_ns"
             )
         );
-        assert_eq!(
-            keys(&value["devices"][0]),
-            sorted("device span_ns busy_ns idle_ns")
-        );
+        assert_eq!(keys(&value["devices"][0]), sorted("device span_ns busy_ns idle_ns"));
         assert_eq!(
             keys(&value["kernels"][0]),
             sorted("name samples total_ns missed overruns kind device in_graph busy_start_samples")
@@ -79,10 +71,7 @@ mod tests {
             keys(slowest),
             sorted("gpu_ns number armed incomplete shape wall_ns age_ns lanes")
         );
-        assert_eq!(
-            keys(&slowest["shape"]),
-            sorted("prompt_tokens decode_tokens requests")
-        );
+        assert_eq!(keys(&slowest["shape"]), sorted("prompt_tokens decode_tokens requests"));
         assert_eq!(keys(&slowest["lanes"][0]), sorted("lane gpu_ns gap_ns"));
         assert_eq!(value["schema"], 2);
         assert_eq!(value["driver"], "simulated");

@@ -54,10 +54,7 @@ pub(super) fn latency(marked: Vec<Excess>, out: &mut Page) {
         .map(|(rows, read, by)| {
             let largest = rows.iter().map(|row| row.share).fold(0.0, f64::max);
             let rows = number(rows.len() as u64, "row");
-            format!(
-                "{rows} (*) {read} up to {} too long, {by}",
-                percent(largest)
-            )
+            format!("{rows} (*) {read} up to {} too long, {by}", percent(largest))
         })
         .collect();
     if !told.is_empty() {

@@ -17,15 +17,9 @@ const LANE: usize = 12;
 
 /// ` *!?`: it reads too long, misses spans, is of records not to be believed.
 fn mark(reads_too_long: bool, missed: u64, overruns: u64) -> String {
-    let marks = [
-        (reads_too_long, '*'),
-        (missed > 0, '!'),
-        (overruns > 0, '?'),
-    ];
-    let marks: String = (marks.iter())
-        .filter(|(is_marked, _)| *is_marked)
-        .map(|(_, mark)| *mark)
-        .collect();
+    let marks = [(reads_too_long, '*'), (missed > 0, '!'), (overruns > 0, '?')];
+    let marks: String =
+        (marks.iter()).filter(|(is_marked, _)| *is_marked).map(|(_, mark)| *mark).collect();
     match marks.as_str() {
         "" => marks,
         _ => format!(" {marks}"),
@@ -101,11 +95,7 @@ fn rows(report: &Report) -> Vec<Row<'_>> {
         let estimated_ns: f64 = of.lanes.iter().map(|lane| lane.estimate.total_ns).sum();
         let rest_ns = of.total_ns as f64 - estimated_ns;
         if of.lanes.is_empty() || is_told_apart && rest_ns >= 1.0 {
-            rows.push(Row {
-                of,
-                estimate: None,
-                total_ns: rest_ns,
-            });
+            rows.push(Row { of, estimate: None, total_ns: rest_ns });
         }
     }
     let lane = |row: &Row<'_>| row.estimate.as_ref().map(|(lane, _)| lane.clone());
@@ -124,11 +114,7 @@ pub(super) fn kernels(report: &Report, out: &mut Page) -> Vec<Excess> {
     let lanes = if report.devices.len() > 1 { LANE } else { 8 };
     let column = out.width - lanes - if errors { 36 } else { 27 };
     let line = |name: &str, lane: &str, share: &str, error: &str, total: &str, steps: &str| {
-        let error = if errors {
-            format!("{error:>9}")
-        } else {
-            String::new()
-        };
+        let error = if errors { format!("{error:>9}") } else { String::new() };
         format!("{name:<column$}{lane:<lanes$}{share:>7}{error}{total:>10}{steps:>10}")
     };
     let head = match report.every {

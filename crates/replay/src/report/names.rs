@@ -87,11 +87,7 @@ fn cut(name: &str, width: usize) -> String {
 
 /// The begin of a name and the place where it parts from `other`.
 fn cut_around(name: &str, other: &str, width: usize) -> String {
-    let common = name
-        .bytes()
-        .zip(other.bytes())
-        .take_while(|(a, b)| a == b)
-        .count();
+    let common = name.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
     let head = width / 2;
     let rest = width - head - 1;
     if name.len() <= width || common <= head {
@@ -120,16 +116,8 @@ mod tests {
         assert!(labels[0].contains("AddFunctor"), "{labels:?}");
         assert!(labels[1].contains("MulFunctor"), "{labels:?}");
         assert_eq!(shorten(&["void k", "k", "a\nb"], 44), ["k", "k ~2", "a?b"]);
-        let overloads = [
-            "f<(g)0>(int (*)(int))",
-            "f<(g)0>(float)",
-            "(anonymous)",
-            "f)(",
-        ];
-        assert_eq!(
-            shorten(&overloads, 44),
-            ["f<(g)0>", "f<(g)0> ~2", "(anonymous)", "f)"]
-        );
+        let overloads = ["f<(g)0>(int (*)(int))", "f<(g)0>(float)", "(anonymous)", "f)("];
+        assert_eq!(shorten(&overloads, 44), ["f<(g)0>", "f<(g)0> ~2", "(anonymous)", "f)"]);
     }
 
     proptest! {

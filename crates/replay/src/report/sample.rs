@@ -10,10 +10,7 @@ use metrale_telemetry::{Floor, Telemetry};
 pub(crate) fn report() -> Report {
     let attention = "void serve::attn::paged_decode_kernel<serve::attn::Traits<bf16, 128, 16, \
                      false>, serve::attn::SplitKV<";
-    let latency = Excess {
-        share: 0.226,
-        is_known: true,
-    };
+    let latency = Excess { share: 0.226, is_known: true };
     let mut report = Report {
         schema: SCHEMA,
         driver: Driver::Simulated,
@@ -49,15 +46,9 @@ pub(crate) fn report() -> Report {
                 lanes: vec![estimate("decode", 3, 0.0003, None)],
                 ..kernel(&format!("{attention}false> >(Params)"), 3, 9_300)
             },
-            KernelRow {
-                missed: 7,
-                ..kernel("without_a_row", 0, 0)
-            },
+            KernelRow { missed: 7, ..kernel("without_a_row", 0, 0) },
         ],
-        graphs: GraphRow {
-            launches: 189,
-            kernels: 79_380,
-        },
+        graphs: GraphRow { launches: 189, kernels: 79_380 },
         ledger: Ledger {
             attempts: 233,
             begun: 232,
@@ -68,11 +59,7 @@ pub(crate) fn report() -> Report {
         },
         driver_calls: [("cuEventRecord".to_owned(), 466)].into(),
         check: Some(Check {
-            lanes: Differences {
-                overlap_ns: 112,
-                rounding_ns: 3,
-                ..Differences::default()
-            },
+            lanes: Differences { overlap_ns: 112, rounding_ns: 3, ..Differences::default() },
             kernels: Some(Differences {
                 missed_spans: 2,
                 missed_ns: 29_000,
@@ -87,17 +74,10 @@ pub(crate) fn report() -> Report {
             slow_step(12_345_678, 10_743_181, None),
         ],
         notes: vec!["2 records dropped: 2 stamp 0 (never collected)".into()],
-        shown: Shown {
-            snapshot: snapshot(),
-            planned_ns: 1_000_000,
-        },
+        shown: Shown { snapshot: snapshot(), planned_ns: 1_000_000 },
     };
     let prefill = &mut report.lanes[1];
-    (
-        prefill.overlap_ns,
-        prefill.overlap_lanes_ns,
-        prefill.overruns,
-    ) = (112, 5_000, 1);
+    (prefill.overlap_ns, prefill.overlap_lanes_ns, prefill.overruns) = (112, 5_000, 1);
     let decode = &mut report.lanes[LANE_DECODE];
     (decode.gaps, decode.gap_p50_ns, decode.missed) = (188, 324_000, 1);
     (decode.armed_ns, decode.busy_ns, decode.idle_ns) = (30_400_000, 29_900_000, 500_000);
@@ -108,23 +88,11 @@ pub(crate) fn report() -> Report {
 }
 
 fn lane(lane: &str, spans: u64, total_ns: u64, [p50_ns, p99_ns]: [u64; 2]) -> LaneRow {
-    LaneRow {
-        lane: lane.into(),
-        spans,
-        total_ns,
-        p50_ns,
-        p99_ns,
-        ..LaneRow::default()
-    }
+    LaneRow { lane: lane.into(), spans, total_ns, p50_ns, p99_ns, ..LaneRow::default() }
 }
 
 fn kernel(name: &str, samples: u64, total_ns: u64) -> KernelRow {
-    KernelRow {
-        name: name.into(),
-        samples,
-        total_ns,
-        ..KernelRow::default()
-    }
+    KernelRow { name: name.into(), samples, total_ns, ..KernelRow::default() }
 }
 
 fn estimate(lane: &str, steps: u64, share: f64, error: Option<f64>) -> KernelLane {

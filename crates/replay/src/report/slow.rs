@@ -20,14 +20,7 @@ pub(super) fn steps(report: &Report, out: &mut Page) {
         let [step, gpu, prompt, decode, requests, lane] = cells;
         format!("{step:<14}{gpu:>10}{prompt:>15}{decode:>15}{requests:>10}  {lane}")
     };
-    let head = [
-        "slowest steps",
-        "GPU time",
-        "prompt tokens",
-        "decode tokens",
-        "requests",
-        "lane",
-    ];
+    let head = ["slowest steps", "GPU time", "prompt tokens", "decode tokens", "requests", "lane"];
     out.line(&row(head));
     for step in steps.iter().take(TOP) {
         let mark = if step.incomplete { " !" } else { "" };

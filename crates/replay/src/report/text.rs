@@ -11,10 +11,7 @@ use super::{Driver, Report, Stamps, count, facts, measured, slow};
 /// `report` in lines of at most `width` characters.
 pub fn render(report: &Report, width: usize) -> String {
     let width = width.max(80);
-    let mut out = Page {
-        text: String::new(),
-        width,
-    };
+    let mut out = Page { text: String::new(), width };
     head(report, &mut out);
     out.gap();
     measured::lanes(report, &mut out);
@@ -33,10 +30,7 @@ pub(super) struct Page {
 
 impl Page {
     pub(super) fn line(&mut self, line: &str) {
-        let line: String = line
-            .chars()
-            .map(|c| if c.is_control() { '?' } else { c })
-            .collect();
+        let line: String = line.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
         let _ = writeln!(self.text, "{}", line.trim_end());
     }
 
@@ -112,11 +106,7 @@ fn head(report: &Report, out: &mut Page) {
     out.fact("stamps", stamps);
     let armed = match report.every {
         1 => format!("{}, every one armed", count(report.steps)),
-        n => format!(
-            "{}, one in {n} armed: {}",
-            count(report.steps),
-            count(report.armed_steps)
-        ),
+        n => format!("{}, one in {n} armed: {}", count(report.steps), count(report.armed_steps)),
     };
     out.fact("steps", &armed);
 }

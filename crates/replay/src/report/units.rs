@@ -73,14 +73,8 @@ mod tests {
         ] {
             assert_eq!(time(ns), text);
         }
-        assert_eq!(
-            [0, 999, 1_000, 1_234_567].map(count),
-            ["0", "999", "1,000", "1,234,567"]
-        );
-        assert_eq!(
-            [0, 1, 1_000].map(|n| number(n, "row")),
-            ["0 rows", "1 row", "1,000 rows"]
-        );
+        assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([0, 1, 1_000].map(|n| number(n, "row")), ["0 rows", "1 row", "1,000 rows"]);
         assert_eq!(share(1, 8), "12.5 %");
         assert_eq!(share(0, 0), "-");
     }

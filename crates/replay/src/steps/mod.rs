@@ -99,9 +99,7 @@ impl Steps {
 
     /// The step of `process` whose time contains `at_ns`.
     pub fn at(&self, process: u32, at_ns: i64) -> Option<usize> {
-        let after = self
-            .0
-            .partition_point(|s| (s.process, s.start_ns) <= (process, at_ns));
+        let after = self.0.partition_point(|s| (s.process, s.start_ns) <= (process, at_ns));
         let index = after.checked_sub(1)?;
         let step = &self.0[index];
         (step.process == process && at_ns < step.end_ns).then_some(index)
@@ -141,12 +139,7 @@ mod tests {
             ["ProfilerStep#1"]
         );
         assert_eq!(
-            steps(&[
-                ("ProfilerStep#1", 0, 9),
-                (decode, 1, 4),
-                (extend, 5, 8),
-                ("step[x", 6, 7)
-            ]),
+            steps(&[("ProfilerStep#1", 0, 9), (decode, 1, 4), (extend, 5, 8), ("step[x", 6, 7)]),
             [decode, extend]
         );
         let idle = "step[IDLE bs=0]";
@@ -157,9 +150,7 @@ mod tests {
 
     #[test]
     fn ten_thousand_deep_is_no_stack() {
-        let list: Vec<_> = (0..10_000)
-            .map(|i| ("ProfilerStep#1", i, 30_000 - i))
-            .collect();
+        let list: Vec<_> = (0..10_000).map(|i| ("ProfilerStep#1", i, 30_000 - i)).collect();
         assert_eq!(steps(&list).len(), 1);
     }
 }

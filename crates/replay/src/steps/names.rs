@@ -92,30 +92,18 @@ impl Patterns {
         let name = String::from_utf8_lossy(name);
         let own = self.patterns.iter();
         let own = own.map(|text| pattern_and_lane(text, &self.lanes));
-        let mut own = own
-            .filter(|(pattern, _)| matches(pattern, &name))
-            .peekable();
+        let mut own = own.filter(|(pattern, _)| matches(pattern, &name)).peekable();
         let is_own = own.peek().is_some();
         if let Some(lane) = own.find_map(|(_, lane)| lane) {
-            return Some(Recognised {
-                lane,
-                states_tokens: true,
-                shape: shapes::shape(&name),
-            });
+            return Some(Recognised { lane, states_tokens: true, shape: shapes::shape(&name) });
         }
-        self.exported(&name)
-            .or_else(|| builtin(&name))
-            .or_else(|| is_own.then(|| counted(&name)))
+        self.exported(&name).or_else(|| builtin(&name)).or_else(|| is_own.then(|| counted(&name)))
     }
 
     /// The `lane[…]` of our own exports.
     fn exported(&self, name: &str) -> Option<Recognised> {
         let lane = name.strip_prefix("lane[")?.strip_suffix(']')?;
-        Some(Recognised {
-            lane: lane_named(lane, &self.lanes)?,
-            states_tokens: true,
-            shape: None,
-        })
+        Some(Recognised { lane: lane_named(lane, &self.lanes)?, states_tokens: true, shape: None })
     }
 }
 
@@ -148,20 +136,13 @@ fn builtin(name: &str) -> Option<Recognised> {
 fn counted(name: &str) -> Recognised {
     let nonzero = |digits: &str| digits.bytes().any(|b| b != b'0');
     let count = name.match_indices("context_").find_map(|(at, word)| {
-        let digits = name[at + word.len()..]
-            .split(|c: char| !c.is_ascii_digit())
-            .next()?;
+        let digits = name[at + word.len()..].split(|c: char| !c.is_ascii_digit()).next()?;
         (!digits.is_empty()).then(|| nonzero(digits))
     });
     let words = name.split(|c: char| !c.is_ascii_alphanumeric());
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
     let listed = words.windows(3).filter_map(|words| {
-        let &[
-            number,
-            what,
-            "reqs" | "requests" | "seqs" | "tokens" | "toks",
-        ] = words
-        else {
+        let &[number, what, "reqs" | "requests" | "seqs" | "tokens" | "toks"] = words else {
             return None;
         };
         number.bytes().all(|b| b.is_ascii_digit()).then_some(())?;
@@ -171,10 +152,7 @@ fn counted(name: &str) -> Recognised {
             _ => None,
         }
     });
-    let prompts = count
-        .into_iter()
-        .chain(listed)
-        .reduce(|any, more| any | more);
+    let prompts = count.into_iter().chain(listed).reduce(|any, more| any | more);
     Recognised {
         lane: match prompts {
             Some(true) => Lane::Prefill,
@@ -219,15 +197,9 @@ mod tests {
         assert_eq!(lane(decode), Some((Lane::Decode, true)));
         let prefill = "execute_8192_context_9(sq8155)_generation_37(sq37)";
         assert_eq!(lane(prefill), Some((Lane::Prefill, true)));
-        assert_eq!(
-            lane("execute_context_1(512)_generation_0(0)"),
-            Some((Lane::Prefill, true))
-        );
+        assert_eq!(lane("execute_context_1(512)_generation_0(0)"), Some((Lane::Prefill, true)));
         assert_eq!(lane("step[DECODE bs=32]"), Some((Lane::Decode, true)));
-        assert_eq!(
-            lane("step[EXTEND bs=1 toks=512]"),
-            Some((Lane::Prefill, true))
-        );
+        assert_eq!(lane("step[EXTEND bs=1 toks=512]"), Some((Lane::Prefill, true)));
         assert_eq!(lane("step[ MIXED bs=8 ]"), Some((Lane::Prefill, true)));
         assert_eq!(lane("step[IDLE bs=0]"), Some((Lane::Admit, true)));
         assert_eq!(lane("step[7]"), Some((Lane::Decode, false)));
@@ -242,17 +214,13 @@ mod tests {
     fn own_patterns() {
         let yes = |p: &str, n: &str| {
             assert!(
-                Patterns::new(vec![p.into()], Vec::new())
-                    .recognise(n.as_bytes())
-                    .is_some(),
+                Patterns::new(vec![p.into()], Vec::new()).recognise(n.as_bytes()).is_some(),
                 "{p} {n}"
             );
         };
         let no = |p: &str, n: &str| {
             assert!(
-                Patterns::new(vec![p.into()], Vec::new())
-                    .recognise(n.as_bytes())
-                    .is_none(),
+                Patterns::new(vec![p.into()], Vec::new()).recognise(n.as_bytes()).is_none(),
                 "{p} {n}"
             );
         };
@@ -269,26 +237,14 @@ mod tests {
     fn requests_are_read_as_tokens_are() {
         let patterns = Patterns::new(vec!["*step*".into()], Vec::new());
         for (name, lane, stated) in [
-            (
-                "[Executor] _forward_step 7: 2 ctx reqs, 5 gen reqs",
-                Lane::Prefill,
-                true,
-            ),
-            (
-                "[Executor] _forward_step 7: 0 ctx reqs, 5 gen reqs",
-                Lane::Decode,
-                true,
-            ),
+            ("[Executor] _forward_step 7: 2 ctx reqs, 5 gen reqs", Lane::Prefill, true),
+            ("[Executor] _forward_step 7: 0 ctx reqs, 5 gen reqs", Lane::Decode, true),
             (
                 "[Executor] _forward_step 7: 1 ctx reqs, 512 ctx tokens, 0 gen reqs",
                 Lane::Prefill,
                 true,
             ),
-            (
-                "step: 0 prefill tokens, 10 decode tokens",
-                Lane::Decode,
-                true,
-            ),
+            ("step: 0 prefill tokens, 10 decode tokens", Lane::Decode, true),
             ("step with 3 prompt_tokens", Lane::Prefill, true),
             ("step 3 of 12 gen reqs", Lane::Decode, true),
             ("step 2 ctx switches", Lane::Decode, false),

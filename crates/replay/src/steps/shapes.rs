@@ -16,10 +16,7 @@ pub(super) fn shape(name: &str) -> Option<StepShape> {
 }
 
 fn new(prompt: u32, decode: u32, requests: u32) -> StepShape {
-    StepShape::new()
-        .prompt_tokens(prompt)
-        .decode_tokens(decode)
-        .requests(requests)
+    StepShape::new().prompt_tokens(prompt).decode_tokens(decode).requests(requests)
 }
 
 /// The digits that `text` begins with, as a number.
@@ -74,10 +71,7 @@ fn sides(name: &str) -> Option<StepShape> {
             let requests = number(rest)?;
             let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
             let tokens = rest.strip_prefix('(').unwrap_or_default();
-            Some((
-                requests,
-                number(tokens.strip_prefix("sq").unwrap_or(tokens)),
-            ))
+            Some((requests, number(tokens.strip_prefix("sq").unwrap_or(tokens))))
         })
     };
     let (context, generation) = (side("context_"), side("generation_"));
@@ -104,10 +98,8 @@ fn listed(name: &str) -> Option<StepShape> {
         found.next()
     };
     let (requests, tokens) = (["reqs", "requests", "seqs"], ["tokens", "toks"]);
-    let (prompt, decode) = (
-        ["ctx", "context", "prefill", "prompt"],
-        ["gen", "generation", "decode"],
-    );
+    let (prompt, decode) =
+        (["ctx", "context", "prefill", "prompt"], ["gen", "generation", "decode"]);
     let (prompts, decodes) = (count(&prompt, &requests), count(&decode, &requests));
     let decode_tokens = count(&decode, &tokens).or(decodes);
     let no_prompt = prompts.is_none_or(|prompts| prompts == 0) && decode_tokens.is_some();
@@ -127,14 +119,8 @@ mod tests {
                 "execute_8192_context_9(sq8155sk8430sqsq7475785sqsk7671310)_generation_37(sq37sk34489)",
                 Some(new(8_155, 37, 46)),
             ),
-            (
-                "execute_context_1(512)_generation_0(0)",
-                Some(new(512, 0, 1)),
-            ),
-            (
-                "execute_32_context_0(sq0sk0)_generation_32(sq32sk9)",
-                Some(new(0, 32, 32)),
-            ),
+            ("execute_context_1(512)_generation_0(0)", Some(new(512, 0, 1))),
+            ("execute_32_context_0(sq0sk0)_generation_32(sq32sk9)", Some(new(0, 32, 32))),
             // Speculation verifies several tokens of each.
             ("execute_context_0(0)_generation_8(40)", Some(new(0, 40, 8))),
             ("execute_context_2_generation_3", None),
@@ -152,16 +138,10 @@ mod tests {
                 "[Executor] _forward_step 7: 2 ctx reqs, 1024 ctx tokens, 5 gen reqs",
                 Some(new(1_024, 5, 7)),
             ),
-            (
-                "[Executor] _forward_step 7: 0 ctx reqs, 5 gen reqs",
-                Some(new(0, 5, 5)),
-            ),
+            ("[Executor] _forward_step 7: 0 ctx reqs, 5 gen reqs", Some(new(0, 5, 5))),
             // How many tokens, nobody says.
             ("[Executor] _forward_step 7: 2 ctx reqs, 5 gen reqs", None),
-            (
-                "step: 30 prefill tokens, 10 decode tokens",
-                Some(new(30, 10, 0)),
-            ),
+            ("step: 30 prefill tokens, 10 decode tokens", Some(new(30, 10, 0))),
             ("step: 30 prefill tokens", Some(new(30, 0, 0))),
             ("step[DECODE bs=99999999999]", None),
         ] {

@@ -46,12 +46,7 @@ impl Names {
         let mut seen: HashSet<Cow<'_, str>> = HashSet::new();
         if indices.iter().any(|&index| genuine(index).is_none()) {
             // Genuine text first: a replaced name must not take one away.
-            seen.extend(
-                indices
-                    .iter()
-                    .filter_map(|&i| genuine(i))
-                    .map(Cow::Borrowed),
-            );
+            seen.extend(indices.iter().filter_map(|&i| genuine(i)).map(Cow::Borrowed));
         }
         // Per replaced text, the last number given out.
         let mut last: HashMap<String, u32> = HashMap::new();

@@ -53,10 +53,7 @@ enum State<R> {
 
 impl<R: BufRead> Members<R> {
     pub(super) fn new(packing: Packing, input: R) -> Self {
-        Members {
-            packing,
-            state: State::Between(input),
-        }
+        Members { packing, state: State::Between(input) }
     }
 
     /// The member that begins next.

@@ -234,8 +234,7 @@ impl Trace {
         let median = *starts.select_nth_unstable(middle).1;
         drop(starts);
         let before = self.work.len();
-        self.work
-            .retain(|w| w.start_ns.abs_diff(median) <= FURTHEST_NS);
+        self.work.retain(|w| w.start_ns.abs_diff(median) <= FURTHEST_NS);
         self.drops.absurd += (before - self.work.len()) as u64;
         let zero = self.work.iter().map(|w| w.start_ns).min().unwrap_or(median);
         for work in &mut self.work {
@@ -245,8 +244,7 @@ impl Trace {
             call.at_ns = call.at_ns.saturating_sub(zero);
         }
         let before = self.calls.len();
-        self.calls
-            .retain(|call| call.at_ns.unsigned_abs() <= 2 * FURTHEST_NS);
+        self.calls.retain(|call| call.at_ns.unsigned_abs() <= 2 * FURTHEST_NS);
         self.drops.absurd += (before - self.calls.len()) as u64;
         for range in &mut self.lane_ranges {
             range.start_ns = range.start_ns.saturating_sub(zero);

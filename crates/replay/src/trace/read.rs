@@ -71,11 +71,7 @@ fn parse(source: Source, on_progress: &mut dyn FnMut(u64, u64)) -> Result<Trace,
         Err(Fault::Io(error)) => return Err(json.reader().explain(error)),
         Err(Fault::Syntax(reason)) => {
             let (line, column) = json.place();
-            return Err(TraceError::Json {
-                line,
-                column,
-                reason: one_line(&reason),
-            });
+            return Err(TraceError::Json { line, column, reason: one_line(&reason) });
         }
     }
     let mut trace = sink.trace;
@@ -89,10 +85,7 @@ fn parse(source: Source, on_progress: &mut dyn FnMut(u64, u64)) -> Result<Trace,
         } else {
             format!("; dropped: {}", reasons.join(", "))
         };
-        return Err(TraceError::NoGpuWork {
-            events: trace.events,
-            dropped,
-        });
+        return Err(TraceError::NoGpuWork { events: trace.events, dropped });
     }
     Ok(trace)
 }
@@ -100,10 +93,7 @@ fn parse(source: Source, on_progress: &mut dyn FnMut(u64, u64)) -> Result<Trace,
 /// An error message quotes input, so it is cut and kept to one line.
 pub(super) fn one_line(text: &str) -> String {
     let cut: String = text.chars().take(160).collect();
-    cut.escape_debug()
-        .to_string()
-        .replace("\\\"", "\"")
-        .replace("\\'", "'")
+    cut.escape_debug().to_string().replace("\\\"", "\"").replace("\\'", "'")
 }
 
 /// The whole file: an object with `traceEvents`, or the bare list, which may
@@ -250,13 +240,7 @@ impl Sink {
         }
         let correlation = whole(&fields.correlation)?;
         let stream = self.stream(fields)?;
-        self.trace.work.push(Work {
-            start_ns,
-            duration_ns,
-            stream,
-            correlation,
-            kind,
-        });
+        self.trace.work.push(Work { start_ns, duration_ns, stream, correlation, kind });
         Ok(())
     }
 
@@ -281,12 +265,7 @@ impl Sink {
             return Err(Refusal::Absurd);
         }
         let stream = self.stream(fields)?;
-        self.trace.lane_ranges.push(LaneRange {
-            start_ns,
-            duration_ns,
-            stream,
-            id,
-        });
+        self.trace.lane_ranges.push(LaneRange { start_ns, duration_ns, stream, id });
         Ok(())
     }
 
@@ -325,9 +304,7 @@ impl Sink {
         let duration = self.nanos(&fields.dur)?;
         let duration_ns = u64::try_from(duration).map_err(|_| Refusal::Negative)?;
         // Both ends must be moments that fit.
-        start_ns
-            .checked_add_unsigned(duration_ns)
-            .ok_or(Refusal::Bad)?;
+        start_ns.checked_add_unsigned(duration_ns).ok_or(Refusal::Bad)?;
         Ok((start_ns, duration_ns))
     }
 

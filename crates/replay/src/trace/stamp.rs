@@ -61,10 +61,7 @@ pub fn parse_us(text: &str) -> Result<Nanos, BadStamp> {
         return Err(BadStamp::OutOfRange);
     }
     if keep < 0 {
-        return Ok(Nanos {
-            ns: 0,
-            exact: false,
-        });
+        return Ok(Nanos { ns: 0, exact: false });
     }
     let keep = keep as usize;
     let mut value: u64 = 0;
@@ -77,10 +74,7 @@ pub fn parse_us(text: &str) -> Result<Nanos, BadStamp> {
     value += u64::from(first >= b'5');
     let exact = first == b'0' && rest.all(|b| b == b'0');
     let value = i64::try_from(value).map_err(|_| BadStamp::OutOfRange)?;
-    Ok(Nanos {
-        ns: if negative { -value } else { value },
-        exact,
-    })
+    Ok(Nanos { ns: if negative { -value } else { value }, exact })
 }
 
 fn parse_exponent(text: &str) -> Result<i64, BadStamp> {
@@ -93,18 +87,14 @@ fn parse_exponent(text: &str) -> Result<i64, BadStamp> {
     }
     // Saturates far beyond any length of mantissa a file can hold.
     let value = digits.bytes().fold(0i64, |sum, b| {
-        sum.saturating_mul(10)
-            .saturating_add(i64::from(b - b'0'))
-            .min(i64::MAX / 4)
+        sum.saturating_mul(10).saturating_add(i64::from(b - b'0')).min(i64::MAX / 4)
     });
     Ok(if negative { -value } else { value })
 }
 
 /// The text without one pair of double quotes around it.
 pub(crate) fn unquote(text: &str) -> &str {
-    text.strip_prefix('"')
-        .and_then(|rest| rest.strip_suffix('"'))
-        .unwrap_or(text)
+    text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text)
 }
 
 #[cfg(test)]
@@ -118,10 +108,7 @@ mod tests {
 
     #[test]
     fn decimals_are_exact() {
-        assert_eq!(
-            ns("1712195495520883.217"),
-            Ok((1_712_195_495_520_883_217, true))
-        );
+        assert_eq!(ns("1712195495520883.217"), Ok((1_712_195_495_520_883_217, true)));
         assert_eq!(ns("0.001"), Ok((1, true)));
         assert_eq!(ns("-1.5"), Ok((-1500, true)));
         assert_eq!(ns("\"12.25\""), Ok((12_250, true)));
@@ -133,10 +120,7 @@ mod tests {
 
     #[test]
     fn exponents_are_exact() {
-        assert_eq!(
-            ns("1.712195495520883217e15"),
-            Ok((1_712_195_495_520_883_217, true))
-        );
+        assert_eq!(ns("1.712195495520883217e15"), Ok((1_712_195_495_520_883_217, true)));
         assert_eq!(ns("25E-1"), Ok((2500, true)));
         assert_eq!(ns("1e-3"), Ok((1, true)));
         assert_eq!(ns("1e-99999999999999999999"), Ok((0, false)));
@@ -149,9 +133,7 @@ mod tests {
         assert_eq!(ns("9223372036854775.807"), Ok((i64::MAX, true)));
         assert_eq!(ns("9223372036854775.808"), Err(BadStamp::OutOfRange));
         assert_eq!(ns("9223372036854775808"), Err(BadStamp::OutOfRange));
-        for text in [
-            "", "-", ".", "NaN", "inf", "1.2.3", "1e", "0x10", "null", "\"",
-        ] {
+        for text in ["", "-", ".", "NaN", "inf", "1.2.3", "1e", "0x10", "null", "\""] {
             assert_eq!(ns(text), Err(BadStamp::NotANumber), "{text:?}");
         }
     }

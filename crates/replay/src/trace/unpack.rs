@@ -33,20 +33,14 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits {
-            floor: 16 << 20,
-            ratio: 200,
-            ceiling: 8 << 30,
-        }
+        Limits { floor: 16 << 20, ratio: 200, ceiling: 8 << 30 }
     }
 }
 
 impl Limits {
     /// Unpacked bytes allowed from a file of `packed` bytes.
     pub fn unpacked(&self, packed: u64) -> u64 {
-        self.floor
-            .saturating_add(packed.saturating_mul(self.ratio))
-            .min(self.ceiling)
+        self.floor.saturating_add(packed.saturating_mul(self.ratio)).min(self.ceiling)
     }
 }
 
@@ -84,19 +78,15 @@ impl Source {
         limits: &Limits,
     ) -> Result<Self, TraceError> {
         let packed = Rc::new(Cell::new(0));
-        let mut reader = Counted {
-            inner: reader,
-            count: packed.clone(),
-        };
+        let mut reader = Counted { inner: reader, count: packed.clone() };
         let head = read_head(&mut reader).map_err(TraceError::Io)?;
         let packing = Packing::of(&head);
         let all = Cursor::new(head).chain(reader);
         let inner: Box<dyn Read> = match packing {
             None => Box::new(all),
-            Some(packing) => Box::new(Members::new(
-                packing,
-                BufReader::with_capacity(64 << 10, all),
-            )),
+            Some(packing) => {
+                Box::new(Members::new(packing, BufReader::with_capacity(64 << 10, all)))
+            }
         };
         let mut source = Source {
             inner,

@@ -51,23 +51,9 @@ impl Browser {
     fn start(name: &str) -> Self {
         let profile = tempfile::tempdir().expect("a folder");
         let mut child = Command::new("sh")
-            .args([
-                "-c",
-                "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null",
-                "sh",
-                name,
-            ])
-            .args([
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--remote-debugging-pipe",
-            ])
-            .args([
-                "--disable-dev-shm-usage",
-                "--js-flags=--expose-gc",
-                "--no-first-run",
-            ])
+            .args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null", "sh", name])
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"])
+            .args(["--disable-dev-shm-usage", "--js-flags=--expose-gc", "--no-first-run"])
             .arg(format!("--user-data-dir={}", profile.path().display()))
             .arg("about:blank")
             .stdin(Stdio::piped())
@@ -106,9 +92,7 @@ impl Browser {
         self.to.write_all(&line).expect("the browser reads");
         loop {
             let mut answer = Vec::new();
-            self.from
-                .read_until(0, &mut answer)
-                .expect("the browser writes");
+            self.from.read_until(0, &mut answer).expect("the browser writes");
             assert_eq!(answer.pop(), Some(0), "the browser ended");
             let mut answer: Value = serde_json::from_slice(&answer).expect("JSON");
             if answer["id"] != self.last_id {
@@ -133,10 +117,7 @@ impl Browser {
     /// Its text.
     pub(crate) fn text(&mut self, expression: &str) -> String {
         let value = self.eval(expression);
-        value
-            .as_str()
-            .unwrap_or_else(|| panic!("{expression}: {value}"))
-            .to_owned()
+        value.as_str().unwrap_or_else(|| panic!("{expression}: {value}")).to_owned()
     }
 
     /// Waits until an expression is true.
@@ -195,26 +176,16 @@ impl Browser {
 
     /// What the page said on its console, and what went wrong in it.
     pub(crate) fn complaints(&self) -> Vec<String> {
-        let kinds = [
-            "Runtime.consoleAPICalled",
-            "Runtime.exceptionThrown",
-            "Log.entryAdded",
-        ];
+        let kinds = ["Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"];
         let said = |event: &&Value| kinds.iter().any(|kind| event["method"] == *kind);
-        self.events
-            .iter()
-            .filter(said)
-            .map(Value::to_string)
-            .collect()
+        self.events.iter().filter(said).map(Value::to_string).collect()
     }
 
     /// Where the page's requests went.
     pub(crate) fn requests(&self) -> Vec<&str> {
         let sent = |event: &&Value| event["method"] == "Network.requestWillBeSent";
         let addresses = self.events.iter().filter(sent);
-        addresses
-            .filter_map(|event| event["params"]["request"]["url"].as_str())
-            .collect()
+        addresses.filter_map(|event| event["params"]["request"]["url"].as_str()).collect()
     }
 }
 

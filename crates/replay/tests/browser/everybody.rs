@@ -29,12 +29,7 @@ fn axe_finds_nothing() {
     };
     browser.eval(AXE);
     browser.eval("document.querySelectorAll('details').forEach((one) => { one.open = true; })");
-    for (width, theme) in [
-        (1280, "light"),
-        (1280, "dark"),
-        (360, "light"),
-        (360, "dark"),
-    ] {
+    for (width, theme) in [(1280, "light"), (1280, "dark"), (360, "light"), (360, "dark")] {
         browser.show(width, theme);
         let found = browser.text("axe.run().then(({ violations }) => violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html)}`).join('\\n'))");
         assert_eq!(found, "", "{width} {theme}");
@@ -50,9 +45,8 @@ fn the_keyboard_reaches_everything() {
     let Some((mut browser, _demo)) = ready(1280, "light") else {
         return;
     };
-    let count = browser.eval(&format!(
-        "window.wanted = {REACHABLE}; window.reached = new Set(); wanted.length"
-    ));
+    let count = browser
+        .eval(&format!("window.wanted = {REACHABLE}; window.reached = new Set(); wanted.length"));
     let count = count.as_u64().expect("a number");
     assert!(count > 20, "only {count}");
     for _ in 0..count + 5 {
@@ -62,12 +56,7 @@ fn the_keyboard_reaches_everything() {
     let missed = browser.text("wanted.filter((one) => !reached.has(one)).map((one) => one.outerHTML.slice(0, 80)).join('\\n')");
     assert_eq!(missed, "");
 
-    for chart in [
-        "gpu-chart",
-        "steps-chart",
-        "timeline-chart",
-        "distributions figure",
-    ] {
+    for chart in ["gpu-chart", "steps-chart", "timeline-chart", "distributions figure"] {
         let chart = format!("document.querySelector('#{chart}')");
         browser.eval(&format!("{chart}.querySelector('.plot').focus()"));
         let readout = format!("{chart}.querySelector('.readout').textContent");
@@ -85,9 +74,8 @@ fn the_keyboard_reaches_everything() {
         assert_eq!(browser.eval(&is_zoomed), false, "{chart}");
         browser.press("+");
         browser.wait(&is_zoomed);
-        let label = browser.text(&format!(
-            "{chart}.querySelector('.plot').getAttribute('aria-label')"
-        ));
+        let label =
+            browser.text(&format!("{chart}.querySelector('.plot').getAttribute('aria-label')"));
         assert!(label.len() > 30, "{label}");
         browser.press("0");
         browser.wait(&format!("!({is_zoomed})"));
@@ -107,10 +95,7 @@ fn mouse_and_touch_move_the_cursor_and_zoom() {
             "document.querySelector('#{chart} .u-over').scrollIntoView({{ block: 'center' }})"
         ));
         let at = browser.text(&format!("(({{ left, top, width, height }}) => `${{left + width / 3}} ${{top + 0.6 * height}} ${{width / 3}}`)(document.querySelector('#{chart} .u-over').getBoundingClientRect())"));
-        let at: Vec<f64> = at
-            .split(' ')
-            .map(|part| part.parse().expect("a number"))
-            .collect();
+        let at: Vec<f64> = at.split(' ').map(|part| part.parse().expect("a number")).collect();
         let (x, y, by) = (at[0], at[1], at[2]);
         let reset = format!("document.querySelector('#{chart} figcaption button').click()");
 
@@ -119,10 +104,7 @@ fn mouse_and_touch_move_the_cursor_and_zoom() {
             browser.call("Input.dispatchMouseEvent", json!({"type": kind, "x": x, "y": y, "button": "left", "buttons": buttons, "clickCount": 1}));
             browser.frame();
         };
-        browser.call(
-            "Input.dispatchMouseEvent",
-            json!({"type": "mouseMoved", "x": x, "y": y}),
-        );
+        browser.call("Input.dispatchMouseEvent", json!({"type": "mouseMoved", "x": x, "y": y}));
         browser.wait(&readout);
         mouse(&mut browser, "mousePressed", x);
         mouse(&mut browser, "mouseMoved", x + by / 2.0);
@@ -133,14 +115,9 @@ fn mouse_and_touch_move_the_cursor_and_zoom() {
         browser.wait(&format!("!({is_zoomed})"));
 
         let touch = |browser: &mut Browser, kind: &str, xs: &[f64]| {
-            let points: Vec<_> = (0..)
-                .zip(xs)
-                .map(|(id, x)| json!({"x": x, "y": y, "id": id}))
-                .collect();
-            browser.call(
-                "Input.dispatchTouchEvent",
-                json!({"type": kind, "touchPoints": points}),
-            );
+            let points: Vec<_> =
+                (0..).zip(xs).map(|(id, x)| json!({"x": x, "y": y, "id": id})).collect();
+            browser.call("Input.dispatchTouchEvent", json!({"type": kind, "touchPoints": points}));
             browser.frame();
         };
         touch(&mut browser, "touchStart", &[x, x + by / 2.0]);

@@ -41,13 +41,7 @@ pub(crate) fn hold(browser: &mut Browser, port: u16) -> u64 {
 }
 
 fn expected(snapshot: &Snapshot) -> Vec<Table> {
-    vec![
-        lanes(snapshot),
-        rows(snapshot),
-        slow(snapshot),
-        ledger(snapshot),
-        vec![sound(snapshot)],
-    ]
+    vec![lanes(snapshot), rows(snapshot), slow(snapshot), ledger(snapshot), vec![sound(snapshot)]]
 }
 
 fn lanes(snapshot: &Snapshot) -> Table {
@@ -75,9 +69,8 @@ fn lanes(snapshot: &Snapshot) -> Table {
 
 fn rows(snapshot: &Snapshot) -> Table {
     let pairs = snapshot.kernels.iter();
-    let mut pairs: Vec<_> = pairs
-        .flat_map(|kernel| kernel.lanes.iter().map(move |lane| (kernel, lane)))
-        .collect();
+    let mut pairs: Vec<_> =
+        pairs.flat_map(|kernel| kernel.lanes.iter().map(move |lane| (kernel, lane))).collect();
     pairs.sort_by(|(_, a), (_, b)| b.estimate.total_ns.total_cmp(&a.estimate.total_ns));
     let floor = snapshot.floor.pair_ns.expect("measured") as f64;
     let row = |(kernel, lane): &(
@@ -86,17 +79,9 @@ fn rows(snapshot: &Snapshot) -> Table {
     )| {
         let estimate = lane.estimate;
         let mean = kernel.total_ns as f64 / kernel.samples as f64;
-        let name = kernel
-            .series
-            .as_ref()
-            .or(kernel.name.as_ref())
-            .expect("named");
+        let name = kernel.series.as_ref().or(kernel.name.as_ref()).expect("named");
         let kind = kernel.kind.as_str();
-        let tag = if kind == "kernel" {
-            String::new()
-        } else {
-            format!(" {kind}")
-        };
+        let tag = if kind == "kernel" { String::new() } else { format!(" {kind}") };
         let near = if mean < 3.0 * floor { "≈ " } else { "" };
         let (part, total) = (share(Some(estimate.share)), time(Some(estimate.total_ns)));
         vec![
@@ -148,14 +133,9 @@ fn made_of(shape: Option<metrale_telemetry::kernel::StepShape>) -> String {
         (shape.requests, "requests"),
     ];
     let parts = parts.iter().filter(|(many, _)| *many > 0);
-    let parts: Vec<_> = parts
-        .map(|(many, name)| format!("{} {name}", count(u64::from(*many))))
-        .collect();
-    if parts.is_empty() {
-        NONE.to_owned()
-    } else {
-        parts.join(", ")
-    }
+    let parts: Vec<_> =
+        parts.map(|(many, name)| format!("{} {name}", count(u64::from(*many)))).collect();
+    if parts.is_empty() { NONE.to_owned() } else { parts.join(", ") }
 }
 
 fn ago(ns: u64) -> String {
@@ -170,10 +150,7 @@ fn ago(ns: u64) -> String {
 
 fn ledger(snapshot: &Snapshot) -> Table {
     let rings = snapshot.recorders.iter().flat_map(|recorder| {
-        let rings = [
-            ("lanes", recorder.lane_ledger),
-            ("kernels", recorder.kernel_ledger),
-        ];
+        let rings = [("lanes", recorder.lane_ledger), ("kernels", recorder.kernel_ledger)];
         rings.map(|(ring, ledger)| (recorder.label.clone(), ring.to_owned(), ledger))
     });
     let row = |(label, ring, of): (String, String, metrale_telemetry::kernel::Ledger)| {
@@ -190,11 +167,7 @@ fn ledger(snapshot: &Snapshot) -> Table {
         ];
         let closes = if of.closes() { "yes" } else { "off by 1" };
         let counts = counts.into_iter().map(count);
-        [label, ring]
-            .into_iter()
-            .chain(counts)
-            .chain([closes.to_owned()])
-            .collect()
+        [label, ring].into_iter().chain(counts).chain([closes.to_owned()]).collect()
     };
     rings.map(row).collect()
 }
@@ -203,24 +176,14 @@ fn sound(snapshot: &Snapshot) -> Vec<String> {
     let (config, floor) = (snapshot.config.expect("one process"), snapshot.floor);
     let figure = |ns: Option<u64>| time(ns.map(|ns| ns as f64));
     let oldest = |is_open| {
-        let spans = snapshot
-            .recorders
-            .iter()
-            .flat_map(|recorder| &recorder.oldest);
-        let ages = spans
-            .filter(|span| span.is_open == is_open)
-            .filter_map(|span| span.age_ns);
-        ages.max()
-            .map_or(NONE.to_owned(), |ns| ago(ns).replace(" ago", ""))
+        let spans = snapshot.recorders.iter().flat_map(|recorder| &recorder.oldest);
+        let ages = spans.filter(|span| span.is_open == is_open).filter_map(|span| span.age_ns);
+        ages.max().map_or(NONE.to_owned(), |ns| ago(ns).replace(" ago", ""))
     };
     vec![
         "kernel".to_owned(),
         format!("1 in {} hashed", count(config.every)),
-        format!(
-            "{} {} armed",
-            count(snapshot.steps),
-            count(snapshot.armed_steps)
-        ),
+        format!("{} {} armed", count(snapshot.steps), count(snapshot.armed_steps)),
         figure(floor.pair_ns),
         format!(
             "{} and {} to harvest",

@@ -61,10 +61,7 @@ fn eight_hours_take_no_more_memory_than_one() {
     }
     let eight = until(&mut browser, 8 * HOUR);
     println!("memory and nodes after one hour {one:?}, after eight {eight:?}");
-    assert!(
-        eight.0 < one.0 + one.0 / 10 + (1 << 20),
-        "{one:?} {eight:?}"
-    );
+    assert!(eight.0 < one.0 + one.0 / 10 + (1 << 20), "{one:?} {eight:?}");
     assert!(eight.1 <= one.1 + 20, "{one:?} {eight:?}");
     assert_eq!(browser.complaints(), [] as [&str; 0]);
 }

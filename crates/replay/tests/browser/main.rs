@@ -55,19 +55,14 @@ fn it_shows_the_snapshot_goes_on_and_outlives_the_server() {
     browser.wait(&format!("{STATE} === 'live'"));
     browser.eval("document.querySelector('input[value=all]').click()");
     let steps = figures::hold(&mut browser, demo.port);
-    wait_for("it goes on", || {
-        figures::hold(&mut browser, demo.port) > steps
-    });
+    wait_for("it goes on", || figures::hold(&mut browser, demo.port) > steps);
     assert_eq!(browser.complaints(), [] as [&str; 0]);
 
     let port = demo.port;
     drop(demo);
     browser.wait(&format!("{STATE} === 'stale'"));
     let alarm = browser.text("document.getElementById('alarms').textContent");
-    assert!(
-        alarm.contains("it cannot be reached") && alarm.contains("Figures are of"),
-        "{alarm}"
-    );
+    assert!(alarm.contains("it cannot be reached") && alarm.contains("Figures are of"), "{alarm}");
     demo = Demo::start(port);
     browser.wait(&format!(
         "{STATE} === 'live' && document.getElementById('alarms').children.length === 0"

@@ -38,10 +38,7 @@ impl RecorderSource for Recorder {
     }
 
     fn name(&self, _: u64) -> Option<KernelName> {
-        Some(KernelName {
-            text: NAME.into(),
-            kind: RowKind::Kernel,
-        })
+        Some(KernelName { text: NAME.into(), kind: RowKind::Kernel })
     }
 }
 
@@ -54,22 +51,14 @@ fn it_says_what_is_wrong_and_takes_names_as_text() {
     });
     let telemetry = [(); 2].map(|()| -> &'static Telemetry { Telemetry::new().leak() });
     for (telemetry, source) in telemetry.iter().zip(&sources) {
-        telemetry
-            .attach(Weak::clone(&Arc::downgrade(source)))
-            .expect("one GPU each");
-        telemetry
-            .instruments()
-            .record(SpanKey::Lane(LANE_DECODE), 9_000_000);
-        telemetry
-            .instruments()
-            .record(SpanKey::Kernel(0xf00d), 70_000);
+        telemetry.attach(Weak::clone(&Arc::downgrade(source))).expect("one GPU each");
+        telemetry.instruments().record(SpanKey::Lane(LANE_DECODE), 9_000_000);
+        telemetry.instruments().record(SpanKey::Kernel(0xf00d), 70_000);
         telemetry.step_begin();
     }
     let server = Server::bind(([127, 0, 0, 1], 0).into()).expect("a port");
     let address = server.address().expect("an address");
-    server
-        .start(Pages::new(telemetry).router())
-        .expect("a thread");
+    server.start(Pages::new(telemetry).router()).expect("a thread");
     browser.open(&format!("http://{address}/"));
     browser.wait("document.body.dataset.state === 'live'");
 
@@ -81,10 +70,7 @@ fn it_says_what_is_wrong_and_takes_names_as_text() {
     ] {
         assert!(said.contains(part), "{said}");
     }
-    assert!(
-        !said.contains("recorder 7 of GPU-well measures nothing"),
-        "{said}"
-    );
+    assert!(!said.contains("recorder 7 of GPU-well measures nothing"), "{said}");
     let verdict = browser.text("document.getElementById('verdict').innerText");
     assert!(
         verdict.contains("6 spans dropped") && !verdict.contains("Nothing was lost"),
@@ -95,25 +81,13 @@ fn it_says_what_is_wrong_and_takes_names_as_text() {
     let elements = browser.eval("document.querySelectorAll('img').length");
     assert_eq!(elements, 0);
     let gpus = browser.text("document.getElementById('gpu-choice').innerText");
-    assert!(
-        gpus.contains("GPU-well") && gpus.contains("GPU-ill"),
-        "{gpus}"
-    );
+    assert!(gpus.contains("GPU-well") && gpus.contains("GPU-ill"), "{gpus}");
 
-    for (level, part) in [
-        (Level::Off, "The level is off"),
-        (Level::Basic, "The level is basic"),
-    ] {
-        telemetry
-            .iter()
-            .for_each(|telemetry| telemetry.set_level(level));
+    for (level, part) in [(Level::Off, "The level is off"), (Level::Basic, "The level is basic")] {
+        telemetry.iter().for_each(|telemetry| telemetry.set_level(level));
         wait_for(part, || browser.text(alarms).contains(part));
     }
-    telemetry
-        .iter()
-        .for_each(|telemetry| telemetry.set_level(Level::Kernel));
-    wait_for("no step", || {
-        browser.text(alarms).contains("No step has begun for ")
-    });
+    telemetry.iter().for_each(|telemetry| telemetry.set_level(Level::Kernel));
+    wait_for("no step", || browser.text(alarms).contains("No step has begun for "));
     assert_eq!(browser.complaints(), [] as [&str; 0]);
 }

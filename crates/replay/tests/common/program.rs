@@ -22,10 +22,7 @@ pub(crate) fn replay(arguments: &[&str]) -> (Value, String) {
     assert!(output.status.success(), "{arguments:?}: {error}");
     assert_eq!(error, "", "no bar where standard error is no terminal");
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    assert!(
-        !text.contains('\u{1b}'),
-        "no colour where there is no terminal"
-    );
+    assert!(!text.contains('\u{1b}'), "no colour where there is no terminal");
     let json = std::fs::read(&json).expect("written");
     (serde_json::from_slice(&json).expect("JSON"), text)
 }

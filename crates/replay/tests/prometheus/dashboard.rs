@@ -21,10 +21,7 @@ fn texts(value: &Value, key: &str, out: &mut Vec<String>) {
 }
 
 pub(crate) fn every_query_has_an_answer(server: &Prometheus) {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/dashboards/metrale.json"
-    );
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/dashboards/metrale.json");
     let text = std::fs::read_to_string(path).expect("the dashboard");
     let dashboard: Value = serde_json::from_str(&text).expect("JSON");
     let mut queries = Vec::new();
@@ -36,27 +33,15 @@ pub(crate) fn every_query_has_an_answer(server: &Prometheus) {
             .replace("$__rate_interval", "5m")
             .replace("$gpu", ".*")
             .replace("$lane", "decode");
-        assert!(
-            !filled.contains('$'),
-            "a variable that is not known: {query}"
-        );
+        assert!(!filled.contains('$'), "a variable that is not known: {query}");
         assert!(!server.query(&filled).is_empty(), "no answer to {query}");
     }
     let mut variables = Vec::new();
     texts(&dashboard["templating"], "query", &mut variables);
     for variable in variables.iter().filter(|query| query.contains('(')) {
-        let inner = variable
-            .strip_prefix("label_values(")
-            .and_then(|rest| rest.strip_suffix(')'));
-        let (metric, label) = inner
-            .and_then(|inner| inner.split_once(", "))
-            .expect("label_values");
-        assert!(
-            server
-                .values(metric, label)
-                .iter()
-                .all(|(value, _)| !value.is_empty())
-        );
+        let inner = variable.strip_prefix("label_values(").and_then(|rest| rest.strip_suffix(')'));
+        let (metric, label) = inner.and_then(|inner| inner.split_once(", ")).expect("label_values");
+        assert!(server.values(metric, label).iter().all(|(value, _)| !value.is_empty()));
     }
 }
 
@@ -71,12 +56,7 @@ pub(crate) fn every_documented_query_has_an_answer(server: &Prometheus) {
         let answers = server.query(query);
         assert!(!answers.is_empty(), "no answer to {query}");
         // A time by nothing is no number.
-        let known = answers
-            .iter()
-            .map(|answer| super::server::number(&answer["value"][1]));
-        assert!(
-            known.clone().any(|value| value > 0.0),
-            "{query}: {answers:?}"
-        );
+        let known = answers.iter().map(|answer| super::server::number(&answer["value"][1]));
+        assert!(known.clone().any(|value| value > 0.0), "{query}: {answers:?}");
     }
 }

@@ -22,9 +22,7 @@ pub(crate) fn post(port: u16, path: &str) -> String {
 
 fn ask(method: &str, port: u16, path: &str, accept: &str) -> Option<(String, Vec<u8>)> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
-    stream
-        .set_read_timeout(Some(Duration::from_secs(30)))
-        .ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(30))).ok()?;
     // 1.0: the body ends with the connection, and comes in one piece.
     let request =
         format!("{method} {path} HTTP/1.0\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n");

@@ -40,11 +40,7 @@ impl Replay {
             .arg("--trace")
             .arg(trace.path());
         let (child, port, _) = serving(command);
-        Self {
-            child,
-            port,
-            _trace: trace,
-        }
+        Self { child, port, _trace: trace }
     }
 
     /// Ends it, and starts another in its place.
@@ -78,11 +74,7 @@ fn timeline() -> String {
             STEPS => LAST_US,
             _ => BEGIN_US + number * STEP_US,
         };
-        let name = if number % 3 == 0 {
-            "step[EXTEND bs=1 toks=512]"
-        } else {
-            "step[DECODE bs=8]"
-        };
+        let name = if number % 3 == 0 { "step[EXTEND bs=1 toks=512]" } else { "step[DECODE bs=8]" };
         events.push(step(name, at, 40_000));
         let mut free = at + 100;
         for name in ["gemm", "attention<\\\"a\\\", 1>", "norm", "sample"] {

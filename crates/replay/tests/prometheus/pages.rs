@@ -28,9 +28,7 @@ fn worker(rank: u64, labels: &[(&str, &str)]) -> Snapshot {
     }
     let mut snapshot = telemetry.snapshot();
     let labels = [("gpu", "GPU-1")].into_iter().chain(labels.iter().copied());
-    snapshot.labels = labels
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect();
+    snapshot.labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     snapshot.start_unix_ns = Some(1_700_000_000_000_000_000 + rank);
     snapshot
 }
@@ -55,9 +53,7 @@ fn appended() -> String {
     requests.inc_by(3);
     let registry = prometheus::Registry::new();
     registry.register(Box::new(requests)).expect("the first");
-    let mut page = TextEncoder::new()
-        .encode_to_string(&registry.gather())
-        .expect("a page");
+    let mut page = TextEncoder::new().encode_to_string(&registry.gather()).expect("a page");
     page += &text(&collector());
     page
 }
@@ -105,10 +101,7 @@ fn held(server: &Prometheus, port: u16) -> BTreeMap<String, f64> {
         if let Some(bound) = labels.get_mut("le") {
             *bound = number(bound).to_string().into();
         }
-        (
-            serde_json::Value::from(labels.clone()).to_string(),
-            number(&series["value"][1]),
-        )
+        (serde_json::Value::from(labels.clone()).to_string(), number(&series["value"][1]))
     };
     result.iter().map(of).collect()
 }
@@ -121,10 +114,7 @@ fn appended_text_and_openmetrics_are_read_to_the_last_sample() {
     let expected = samples(&appended);
     assert_eq!(samples(&open), expected);
     let text_port = serve(prometheus_text::CONTENT_TYPE, appended);
-    let open_port = serve(
-        "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        open,
-    );
+    let open_port = serve("application/openmetrics-text; version=1.0.0; charset=utf-8", open);
     let server = Prometheus::start(&[text_port, open_port], &[]);
     server.wait_until_it_is_ready();
     let read = wait_for("both pages", || {
@@ -141,13 +131,9 @@ fn appended_text_and_openmetrics_are_read_to_the_last_sample() {
     let of_both = |label: &str, value: f64| [(label.to_owned(), value), (label.to_owned(), value)];
     // 100 and 300 in the first, 200 in the second.
     assert_eq!(steps, [of_both("0", 400.0), of_both("1", 200.0)].concat());
-    for (state, count) in [
-        ("shown", 2.0),
-        ("added", 1.0),
-        ("repeated", 1.0),
-        ("other_version", 0.0),
-        ("no_gpu", 1.0),
-    ] {
+    for (state, count) in
+        [("shown", 2.0), ("added", 1.0), ("repeated", 1.0), ("other_version", 0.0), ("no_gpu", 1.0)]
+    {
         let query = format!("metrale_export_snapshots{{state=\"{state}\"}}");
         assert_eq!(server.values(&query, "state"), of_both(state, count));
     }

@@ -35,25 +35,18 @@ pub(crate) fn rates_are_of_the_raw_samples(classic: &Prometheus, native: &Promet
     let decode = "{lane=\"decode\"}";
     let of = |suffix: &str| format!("{name}_{suffix}{decode}{ALL}");
     let (sums, counts) = (classic.query(&of("sum")), classic.query(&of("count")));
-    let rates = classic.values(
-        &format!("rate({}) / rate({})", of("sum"), of("count")),
-        "instance",
-    );
+    let rates = classic.values(&format!("rate({}) / rate({})", of("sum"), of("count")), "instance");
     assert_eq!(rates.len(), 2);
     for (instance, rate) in rates {
         let own = |all: &[Value]| {
-            let series = all
-                .iter()
-                .find(|series| series["metric"]["instance"] == instance.as_str());
+            let series =
+                all.iter().find(|series| series["metric"]["instance"] == instance.as_str());
             let (first, last) = ends(series.expect("its samples"));
             assert!(last > first, "nothing came in between the scrapes");
             last - first
         };
         let exact = own(&sums) / own(&counts);
-        assert!(
-            (rate / exact - 1.0).abs() < 1e-9,
-            "{instance}: {rate} is not {exact}"
-        );
+        assert!((rate / exact - 1.0).abs() < 1e-9, "{instance}: {rate} is not {exact}");
     }
 
     let all = format!("{name}{decode}{ALL}");
@@ -97,11 +90,8 @@ pub(crate) fn resets_are(
     expected: &[f64],
     ports: &[u16],
 ) {
-    let by_port: Vec<(String, f64)> = ports
-        .iter()
-        .map(|at| instance(*at))
-        .zip(expected.to_vec())
-        .collect();
+    let by_port: Vec<(String, f64)> =
+        ports.iter().map(|at| instance(*at)).zip(expected.to_vec()).collect();
     let mut by_port = by_port;
     by_port.sort_by(|a, b| a.0.cmp(&b.0));
     for server in [classic, native] {
@@ -112,13 +102,7 @@ pub(crate) fn resets_are(
 
 /// Names and labels of all series that an instance has now.
 pub(crate) fn of_instance(server: &Prometheus, port: u16) -> BTreeSet<String> {
-    let all = format!(
-        "{{__name__=~\"metrale_.*\", instance=\"{}\"}}",
-        instance(port)
-    );
+    let all = format!("{{__name__=~\"metrale_.*\", instance=\"{}\"}}", instance(port));
     let series = server.query(&all);
-    series
-        .iter()
-        .map(|series| series["metric"].to_string())
-        .collect()
+    series.iter().map(|series| series["metric"].to_string()).collect()
 }

@@ -26,10 +26,7 @@ impl Prometheus {
     /// One that scrapes these ports twice a second.
     pub(crate) fn start(ports: &[u16], flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let targets: Vec<String> = ports
-            .iter()
-            .map(|port| format!("'127.0.0.1:{port}'"))
-            .collect();
+        let targets: Vec<String> = ports.iter().map(|port| format!("'127.0.0.1:{port}'")).collect();
         let config = format!(
             "global: {{scrape_interval: 500ms, scrape_timeout: 500ms}}\n\
              scrape_configs:\n- job_name: metrale\n  static_configs: [{{targets: [{}]}}]\n",
@@ -44,21 +41,14 @@ impl Prometheus {
         };
         let child = Command::new("prometheus")
             .arg(format!("--config.file={}", path.display()))
-            .arg(format!(
-                "--storage.tsdb.path={}",
-                folder.path().join("data").display()
-            ))
+            .arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()))
             .arg(format!("--web.listen-address=127.0.0.1:{port}"))
             .arg("--log.level=error")
             .args(flags)
             .stdin(Stdio::null())
             .spawn()
             .expect("prometheus; `.ci/install` installs it");
-        Self {
-            child,
-            port,
-            _folder: folder,
-        }
+        Self { child, port, _folder: folder }
     }
 
     pub(crate) fn wait_until_it_is_ready(&self) {
@@ -110,8 +100,6 @@ impl Prometheus {
 
 /// Numbers come as text.
 pub(crate) fn number(value: &Value) -> f64 {
-    let text = value
-        .as_str()
-        .unwrap_or_else(|| panic!("{value} is no number"));
+    let text = value.as_str().unwrap_or_else(|| panic!("{value} is no number"));
     text.parse().expect("a number")
 }

@@ -99,9 +99,7 @@ pub(crate) fn lanes(recording: &Recording) -> BTreeMap<(&'static str, i64), Lane
         let (first, last) = (own.iter().find(on), own.iter().rfind(on));
         let (start_ns, end_ns) = (first.expect("one").start_ns, last.expect("one").end_ns);
         let first_ns = own.iter().map(|unit| unit.start_ns).min();
-        let from_ns = anchor_ns
-            .take()
-            .unwrap_or(start_ns.min(first_ns.unwrap_or(start_ns)));
+        let from_ns = anchor_ns.take().unwrap_or(start_ns.min(first_ns.unwrap_or(start_ns)));
         if group.is_none() {
             anchor_ns = Some(from_ns);
         }
@@ -124,10 +122,7 @@ pub(crate) fn extent(recording: &Recording) -> Length {
     let units = units(recording);
     let (first, last) = (units.first().expect("work"), units.last().expect("work"));
     assert!(units.iter().all(|unit| unit.stream == first.stream));
-    let mut extent = Length {
-        ns: last.end_ns - first.start_ns,
-        within_ns: 0.0,
-    };
+    let mut extent = Length { ns: last.end_ns - first.start_ns, within_ns: 0.0 };
     for parts in units.chunk_by(|a, b| a.step == b.step) {
         let length_ns = parts[parts.len() - 1].end_ns - parts[0].start_ns;
         extent.add(0, [length_ns, 0]);

@@ -24,8 +24,7 @@ use serde_json::Value;
 /// The row of a lane.
 fn row<'a>(json: &'a Value, lane: &str, device: i64) -> &'a Value {
     let mut rows = json["lanes"].as_array().expect("rows").iter();
-    rows.find(|row| row["lane"] == lane && row["device"] == device)
-        .expect("a row")
+    rows.find(|row| row["lane"] == lane && row["device"] == device).expect("a row")
 }
 
 #[test]
@@ -63,10 +62,7 @@ fn recorded_traces_were_busy_when_their_launches_ran() {
         let others = json["lanes"].as_array().expect("rows").iter();
         for row in others.filter(|row| number(&row["spans"]) > 0) {
             let lane = row["lane"].as_str().expect("a name");
-            assert!(
-                lanes.keys().any(|(known, _)| *known == lane),
-                "{name} {lane}"
-            );
+            assert!(lanes.keys().any(|(known, _)| *known == lane), "{name} {lane}");
         }
         identities::hold(&json, &text);
         if ["h100-qwen-eager", "ddp-five-steps"].contains(&name) {
@@ -85,11 +81,7 @@ fn recorded_traces_were_busy_when_their_launches_ran() {
 fn the_built_in_workload_adds_up_in_time() {
     needs_simulator();
     let (json, text) = replay(&["--every", "1", "--stamps", "ideal"]);
-    let plan = plan::build(
-        &workload::builtin().trace,
-        &Patterns::default(),
-        Timing::Ideal,
-    );
+    let plan = plan::build(&workload::builtin().trace, &Patterns::default(), Timing::Ideal);
     let overlaps = lane_overlaps(&plan);
     // Admit work comes on two streams at once, and only that.
     assert!(overlaps["admit"] > 0, "{overlaps:?}");

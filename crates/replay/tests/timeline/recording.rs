@@ -67,10 +67,7 @@ fn nanos(text: Option<&RawValue>) -> i64 {
     let text = text.expect("a stamp").get().trim_matches('"');
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let (digits, rest) = fraction.split_at(fraction.len().min(3));
-    assert!(
-        rest.bytes().all(|digit| digit == b'0'),
-        "{text}: below 1 ns"
-    );
+    assert!(rest.bytes().all(|digit| digit == b'0'), "{text}: below 1 ns");
     let fraction: i64 = format!("{digits:0<3}").parse().expect("digits");
     let whole: i64 = whole.parse().expect("digits");
     whole * 1_000 + fraction
@@ -83,9 +80,7 @@ fn text(raw: Option<&RawValue>) -> String {
 
 /// The lane that a step's name states; `None`: it is no step's.
 fn lane(name: &str) -> Option<&'static str> {
-    let is_step = ["execute_", "step[", "ProfilerStep#"]
-        .iter()
-        .any(|head| name.starts_with(head));
+    let is_step = ["execute_", "step[", "ProfilerStep#"].iter().any(|head| name.starts_with(head));
     let stated = name.split_once("_context_").map(|(_, rest)| rest);
     let prompts = stated.is_some_and(|rest| !rest.starts_with("0("));
     is_step.then_some(if prompts { "prefill" } else { "decode" })
@@ -102,11 +97,7 @@ impl Recording {
             plain = bytes;
         }
         let document: Document = serde_json::from_slice(&plain).expect("JSON");
-        let mut recording = Self {
-            works: Vec::new(),
-            calls: HashMap::new(),
-            steps: Vec::new(),
-        };
+        let mut recording = Self { works: Vec::new(), calls: HashMap::new(), steps: Vec::new() };
         let mut processes = Vec::new();
         for event in &document.events {
             recording.add(event, &mut processes);
@@ -164,9 +155,7 @@ impl Recording {
         let mut sorted = all;
         sorted.sort_by_key(|step| (step.start_ns, std::cmp::Reverse(step.end_ns)));
         for step in sorted {
-            let is_inside = outermost
-                .last()
-                .is_some_and(|outer| step.end_ns <= outer.end_ns);
+            let is_inside = outermost.last().is_some_and(|outer| step.end_ns <= outer.end_ns);
             if !is_inside {
                 outermost.push(step);
             }

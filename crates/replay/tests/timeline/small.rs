@@ -161,13 +161,7 @@ fn copies_are_busy_time_and_rows_of_their_kind() {
     let rows = json["kernels"].as_array().expect("rows").iter();
     let copies = rows.filter(|row| row["kind"] == "copy");
     let copies: Vec<_> = copies
-        .map(|row| {
-            (
-                &row["name"],
-                number(&row["samples"]),
-                number(&row["total_ns"]),
-            )
-        })
+        .map(|row| (&row["name"], number(&row["samples"]), number(&row["total_ns"])))
         .collect();
     assert_eq!(copies, [(&Value::from("copy"), 3, 23_000)]);
 }

@@ -23,22 +23,11 @@ const fn family(
     series: &'static str,
     read: fn(&Snapshot) -> Vec<Sample<'_>>,
 ) -> Family {
-    Family {
-        name,
-        metric_type,
-        seconds: false,
-        help,
-        labels,
-        series,
-        read: Read::Snapshot(read),
-    }
+    Family { name, metric_type, seconds: false, help, labels, series, read: Read::Snapshot(read) }
 }
 
 const fn in_seconds(family: Family) -> Family {
-    Family {
-        seconds: true,
-        ..family
-    }
+    Family { seconds: true, ..family }
 }
 
 const fn scalar(
@@ -151,10 +140,7 @@ fn lanes<'a>(
 
 fn sampling(snapshot: &Snapshot) -> Vec<Sample<'_>> {
     let of = |config: &crate::TelemetryConfig| {
-        let labels = [
-            ("level", config.level.as_str()),
-            ("mode", config.sampling.as_str()),
-        ];
+        let labels = [("level", config.level.as_str()), ("mode", config.sampling.as_str())];
         sample(labels, Value::Info)
     };
     snapshot.config.iter().map(of).collect()
@@ -172,9 +158,7 @@ fn coverage(
 }
 
 fn figures(snapshot: &Snapshot, ns: fn(&LaneFigures) -> u64) -> Vec<Sample<'_>> {
-    lanes(snapshot, |lane| {
-        Value::Nanos(ns(&lane.figures.unwrap_or_default()))
-    })
+    lanes(snapshot, |lane| Value::Nanos(ns(&lane.figures.unwrap_or_default())))
 }
 
 fn device(snapshot: &Snapshot, ns: fn(&LaneFigures) -> u64) -> Vec<Sample<'_>> {
@@ -186,16 +170,10 @@ fn idle(snapshot: &Snapshot) -> Vec<Sample<'_>> {
     let of = |lane| {
         let LaneSnapshot { lane, figures, .. }: &LaneSnapshot = lane;
         let figures = figures.unwrap_or_default();
-        let causes = [
-            ("lead", figures.lead_ns),
-            ("waited", figures.waited_ns),
-            ("tail", figures.tail_ns),
-        ];
+        let causes =
+            [("lead", figures.lead_ns), ("waited", figures.waited_ns), ("tail", figures.tail_ns)];
         causes.map(|(cause, ns)| {
-            sample(
-                [("lane", lane.as_str()), ("cause", cause)],
-                Value::Nanos(ns),
-            )
+            sample([("lane", lane.as_str()), ("cause", cause)], Value::Nanos(ns))
         })
     };
     snapshot.lanes.iter().flat_map(of).collect()
@@ -203,20 +181,12 @@ fn idle(snapshot: &Snapshot) -> Vec<Sample<'_>> {
 
 /// The oldest of all recorders; 0 where nothing waits.
 fn oldest(snapshot: &Snapshot) -> Vec<Sample<'_>> {
-    let spans = || {
-        snapshot
-            .recorders
-            .iter()
-            .flat_map(|recorder| &recorder.oldest)
-    };
+    let spans = || snapshot.recorders.iter().flat_map(|recorder| &recorder.oldest);
     let of = |(ring, state, is_open)| {
         let ages = spans()
             .filter(|span| span.ring == ring && span.is_open == is_open)
             .filter_map(|span| span.age_ns);
-        sample(
-            [("ring", ring), ("state", state)],
-            Value::Nanos(ages.max().unwrap_or(0)),
-        )
+        sample([("ring", ring), ("state", state)], Value::Nanos(ages.max().unwrap_or(0)))
     };
     let kinds = [
         ("lanes", "open", true),
@@ -270,18 +240,12 @@ fn callback(snapshot: &Snapshot) -> Vec<Sample<'_>> {
     let problems = [
         ("missed", health(snapshot, |health| health.records_missed)),
         ("slow", health(snapshot, |health| health.slow_callbacks)),
-        (
-            "panicked",
-            health(snapshot, |health| health.callback_panics),
-        ),
+        ("panicked", health(snapshot, |health| health.callback_panics)),
     ];
     problems.map(of).into()
 }
 
 fn health(snapshot: &Snapshot, count: fn(&RecorderHealth) -> u64) -> u64 {
-    let counts = snapshot
-        .recorders
-        .iter()
-        .map(|recorder| count(&recorder.health));
+    let counts = snapshot.recorders.iter().map(|recorder| count(&recorder.health));
     counts.fold(0, u64::saturating_add)
 }

@@ -13,10 +13,7 @@ pub(super) fn series<'a>(
     value: impl Fn(&KernelSeries) -> Value<'static>,
 ) -> Vec<Sample<'a>> {
     let of = |series: &'a KernelSeries| {
-        let labels = [
-            ("kernel", series.label.as_str()),
-            ("kind", series.kind.as_str()),
-        ];
+        let labels = [("kernel", series.label.as_str()), ("kind", series.kind.as_str())];
         sample(labels, value(series))
     };
     snapshot.kernel_series.iter().map(of).collect()
@@ -65,11 +62,9 @@ pub(super) fn estimates(
                 .or_insert(lane.estimate);
         }
     }
-    let known = sums
-        .into_iter()
-        .filter_map(|((kernel, kind, lane), estimate)| {
-            let labels = [("kernel", kernel), ("kind", kind.as_str()), ("lane", lane)];
-            Some(sample(labels, Value::Float(value(&estimate)?)))
-        });
+    let known = sums.into_iter().filter_map(|((kernel, kind, lane), estimate)| {
+        let labels = [("kernel", kernel), ("kind", kind.as_str()), ("lane", lane)];
+        Some(sample(labels, Value::Float(value(&estimate)?)))
+    });
     known.collect()
 }

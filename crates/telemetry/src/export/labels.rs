@@ -50,9 +50,8 @@ impl Labels {
     /// These, and those of a snapshot that can be labels and are not among them.
     pub(super) fn over(&self, others: &BTreeMap<String, String>) -> Self {
         let valid = others.iter().filter(|(name, _)| check(name).is_ok());
-        let mut all: BTreeMap<String, String> = valid
-            .map(|(name, value)| (name.clone(), clean(value)))
-            .collect();
+        let mut all: BTreeMap<String, String> =
+            valid.map(|(name, value)| (name.clone(), clean(value))).collect();
         all.extend(self.0.clone());
         all.retain(|_, value| !value.is_empty());
         Self(all)
@@ -64,9 +63,7 @@ impl Labels {
 
     pub(super) fn pairs(&self) -> Pairs<'_> {
         let labels = self.0.iter();
-        labels
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-            .collect()
+        labels.map(|(name, value)| (name.as_str(), value.as_str())).collect()
     }
 }
 

@@ -119,10 +119,7 @@ impl MetraleCollector {
     /// ```
     #[must_use]
     pub fn new(telemetry: &'static Telemetry) -> Self {
-        let empty = Self {
-            sources: Vec::new(),
-            labels: Labels::default(),
-        };
+        let empty = Self { sources: Vec::new(), labels: Labels::default() };
         empty.and(telemetry)
     }
 
@@ -160,10 +157,7 @@ impl MetraleCollector {
         S: IntoIterator<Item = Snapshot>,
     {
         let gather = move || snapshots().into_iter().collect();
-        Self {
-            sources: vec![Source::Snapshots(Box::new(gather))],
-            labels: Labels::default(),
-        }
+        Self { sources: vec![Source::Snapshots(Box::new(gather))], labels: Labels::default() }
     }
 
     /// Adds the telemetry of another GPU of the process; one that is there

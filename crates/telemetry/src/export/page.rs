@@ -25,10 +25,7 @@ pub(super) struct Page {
 
 impl Page {
     pub(super) fn new(labels: Labels, snapshots: impl Iterator<Item = Snapshot>) -> Self {
-        let mut page = Self {
-            labels,
-            ..Self::default()
-        };
+        let mut page = Self { labels, ..Self::default() };
         let mut distinct: Vec<Snapshot> = Vec::new();
         for snapshot in snapshots {
             // The start time tells two telemetries apart that counted the same.

@@ -73,10 +73,7 @@ pub(super) fn sample<'a, const N: usize>(
     labels: [(&'static str, &'a str); N],
     value: Value<'a>,
 ) -> Sample<'a> {
-    Sample {
-        labels: labels.to_vec(),
-        value,
-    }
+    Sample { labels: labels.to_vec(), value }
 }
 
 /// The one sample of a family without labels.
@@ -86,7 +83,5 @@ pub(super) fn count(value: u64) -> Vec<Sample<'static>> {
 
 /// As [`count`], where the value is known.
 pub(super) fn known_nanos(ns: Option<u64>) -> Vec<Sample<'static>> {
-    ns.map(|ns| sample([], Value::Nanos(ns)))
-        .into_iter()
-        .collect()
+    ns.map(|ns| sample([], Value::Nanos(ns))).into_iter().collect()
 }

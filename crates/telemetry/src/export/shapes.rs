@@ -18,9 +18,7 @@ pub(super) fn series(snapshot: &Snapshot, value: fn(&ShapeTimes) -> Value<'_>) -
     let of_lane = |lane| {
         let LaneSnapshot { lane, shapes, .. }: &LaneSnapshot = lane;
         shapes.iter().filter_map(move |times| {
-            let bucket = SHAPE_BUCKETS
-                .iter()
-                .position(|most| *most == times.most_tokens)?;
+            let bucket = SHAPE_BUCKETS.iter().position(|most| *most == times.most_tokens)?;
             let labels = [
                 ("lane", lane.as_str()),
                 ("mixed", if times.mixed { "true" } else { "false" }),

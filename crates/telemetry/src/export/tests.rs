@@ -60,9 +60,7 @@ fn full() -> Snapshot {
         poll_ns: Some(4),
     });
     let mut snapshot = telemetry.snapshot();
-    snapshot
-        .labels
-        .insert("gpu".to_owned(), "unknown".to_owned());
+    snapshot.labels.insert("gpu".to_owned(), "unknown".to_owned());
     snapshot.start_unix_ns = Some(1_700_000_000_500_000_000);
     let oldest = |ring: &str, is_open, age_ns| OldestSpanSnapshot {
         ring: ring.to_owned(),
@@ -97,23 +95,14 @@ fn full() -> Snapshot {
         waits: 7,
     };
     snapshot.lanes[1].figures = Some(figures);
-    snapshot.lanes[1].incomplete = Incomplete {
-        steps: 2,
-        ns: 3_000_000_000,
-    };
+    snapshot.lanes[1].incomplete = Incomplete { steps: 2, ns: 3_000_000_000 };
     for (mixed, most_tokens, ns) in [
         (false, 128, 3_000_000_000),
         (true, 65_536, 500_000_000),
         // Of nobody's buckets.
         (false, 100, 1),
     ] {
-        snapshot.lanes[1].shapes.push(ShapeTimes {
-            mixed,
-            most_tokens,
-            steps: 4,
-            ns,
-            tokens: 400,
-        });
+        snapshot.lanes[1].shapes.push(ShapeTimes { mixed, most_tokens, steps: 4, ns, tokens: 400 });
     }
     snapshot.device = Some(figures.plus(figures));
     snapshot.losses = StepLosses {
@@ -124,16 +113,9 @@ fn full() -> Snapshot {
         rowless_spans: 15,
         unrecorded_steps: 0,
     };
-    let error = crate::kernel::StandardError {
-        total_ns: 1e6,
-        share: 0.01,
-    };
-    let estimate = crate::kernel::Estimate {
-        steps: 40,
-        total_ns: 2e9,
-        share: 0.25,
-        error: Some(error),
-    };
+    let error = crate::kernel::StandardError { total_ns: 1e6, share: 0.01 };
+    let estimate =
+        crate::kernel::Estimate { steps: 40, total_ns: 2e9, share: 0.25, error: Some(error) };
     snapshot.lanes[1].estimate.covered = Some(estimate);
     let lane = "decode".to_owned();
     snapshot.kernels.push(crate::snapshot::KernelSnapshot {
@@ -150,10 +132,7 @@ fn full() -> Snapshot {
     snapshot.kernels.push(crate::snapshot::KernelSnapshot {
         kind: RowKind::Region,
         series: Some("all-reduce".to_owned()),
-        figures: RowFigures {
-            own_ns: 125_000_000,
-            ..RowFigures::default()
-        },
+        figures: RowFigures { own_ns: 125_000_000, ..RowFigures::default() },
         ..Default::default()
     });
     snapshot
@@ -165,21 +144,10 @@ fn every_family_is_on_the_page_with_help_and_type_and_nothing_else_is() {
     let names: BTreeSet<String> = FAMILIES.iter().map(|family| family.full_name()).collect();
     assert_eq!(names.len(), FAMILIES.len());
     for word in ["# HELP ", "# TYPE "] {
-        let told: Vec<&str> = page
-            .lines()
-            .filter_map(|line| line.strip_prefix(word))
-            .collect();
-        let told: Vec<&str> = told
-            .iter()
-            .filter_map(|line| line.split(' ').next())
-            .collect();
+        let told: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix(word)).collect();
+        let told: Vec<&str> = told.iter().filter_map(|line| line.split(' ').next()).collect();
         assert_eq!(told.len(), FAMILIES.len(), "{word}");
-        assert_eq!(
-            told.iter()
-                .map(|name| name.to_string())
-                .collect::<BTreeSet<_>>(),
-            names
-        );
+        assert_eq!(told.iter().map(|name| name.to_string()).collect::<BTreeSet<_>>(), names);
     }
     let samples = samples(&page);
     for family in FAMILIES {
@@ -214,43 +182,22 @@ fn figures_are_those_of_the_snapshot_in_base_units() {
     for (series, value) in [
         ("gpu_lane_seconds_sum{GPU,lane=prefill}", 5e-6),
         ("gpu_lane_seconds_count{GPU,lane=prefill}", 1.0),
-        (
-            "gpu_lane_seconds_bucket{GPU,lane=prefill,le=3.814697265625e-06}",
-            0.0,
-        ),
-        (
-            "gpu_lane_seconds_bucket{GPU,lane=prefill,le=7.62939453125e-06}",
-            1.0,
-        ),
+        ("gpu_lane_seconds_bucket{GPU,lane=prefill,le=3.814697265625e-06}", 0.0),
+        ("gpu_lane_seconds_bucket{GPU,lane=prefill,le=7.62939453125e-06}", 1.0),
         ("gpu_floor_seconds{GPU}", 1.5e-6),
         ("start_time_seconds{GPU}", 1_700_000_000.5),
         ("own_cost_seconds{GPU,operation=end}", 2e-9),
         ("sampling_every{GPU}", 64.0),
         ("sampling_info{GPU,level=kernel,mode=hashed}", 1.0),
         // Two kernels of one series: estimates and errors add up.
-        (
-            "gpu_kernel_estimated_seconds{GPU,kernel=gemm,kind=kernel,lane=decode}",
-            4.0,
-        ),
-        (
-            "gpu_kernel_share_error_ratio{GPU,kernel=gemm,kind=kernel,lane=decode}",
-            0.02,
-        ),
+        ("gpu_kernel_estimated_seconds{GPU,kernel=gemm,kind=kernel,lane=decode}", 4.0),
+        ("gpu_kernel_share_error_ratio{GPU,kernel=gemm,kind=kernel,lane=decode}", 0.02),
         ("gpu_lane_armed_seconds_total{GPU,lane=prefill}", 1.0),
         ("gpu_lane_armed_seconds_total{GPU,lane=decode}", 0.0),
         ("gpu_lane_busy_seconds_total{GPU,lane=prefill}", 0.4),
-        (
-            "gpu_lane_idle_seconds_total{GPU,lane=prefill,cause=lead}",
-            0.3,
-        ),
-        (
-            "gpu_lane_idle_seconds_total{GPU,lane=prefill,cause=waited}",
-            0.2,
-        ),
-        (
-            "gpu_lane_idle_seconds_total{GPU,lane=prefill,cause=tail}",
-            0.1,
-        ),
+        ("gpu_lane_idle_seconds_total{GPU,lane=prefill,cause=lead}", 0.3),
+        ("gpu_lane_idle_seconds_total{GPU,lane=prefill,cause=waited}", 0.2),
+        ("gpu_lane_idle_seconds_total{GPU,lane=prefill,cause=tail}", 0.1),
         ("gpu_lane_overlap_seconds_total{GPU,lane=prefill}", 0.05),
         ("gpu_lane_outside_seconds_total{GPU,lane=prefill}", 0.025),
         ("gpu_lane_waits_total{GPU,lane=prefill}", 7.0),
@@ -258,49 +205,25 @@ fn figures_are_those_of_the_snapshot_in_base_units() {
         ("gpu_steps_armed_seconds_total{GPU}", 2.0),
         ("gpu_lane_tokens_total{GPU,lane=prefill}", 1_200.0),
         ("gpu_lane_tokens_total{GPU,lane=decode}", 0.0),
-        (
-            "gpu_lane_shape_seconds_total{GPU,lane=prefill,mixed=false,most_tokens=128}",
-            3.0,
-        ),
-        (
-            "gpu_lane_shape_seconds_total{GPU,lane=prefill,mixed=true,most_tokens=65536}",
-            0.5,
-        ),
-        (
-            "gpu_lane_shape_steps_total{GPU,lane=prefill,mixed=true,most_tokens=65536}",
-            4.0,
-        ),
-        (
-            "gpu_lane_shape_tokens_total{GPU,lane=prefill,mixed=false,most_tokens=128}",
-            400.0,
-        ),
+        ("gpu_lane_shape_seconds_total{GPU,lane=prefill,mixed=false,most_tokens=128}", 3.0),
+        ("gpu_lane_shape_seconds_total{GPU,lane=prefill,mixed=true,most_tokens=65536}", 0.5),
+        ("gpu_lane_shape_steps_total{GPU,lane=prefill,mixed=true,most_tokens=65536}", 4.0),
+        ("gpu_lane_shape_tokens_total{GPU,lane=prefill,mixed=false,most_tokens=128}", 400.0),
         ("step_callback_problems_total{GPU,problem=missed}", 3.0),
         ("step_callback_problems_total{GPU,problem=slow}", 6.0),
         ("step_callback_problems_total{GPU,problem=panicked}", 9.0),
         ("gpu_steps_busy_seconds_total{GPU}", 0.8),
         // Two kernels of one series.
-        (
-            "gpu_kernel_busy_start_samples{GPU,kernel=gemm,kind=kernel}",
-            10.0,
-        ),
-        (
-            "gpu_region_own_seconds{GPU,kernel=all-reduce,kind=region}",
-            0.125,
-        ),
-        (
-            "gpu_kernel_busy_start_seconds{GPU,kernel=gemm,kind=kernel}",
-            0.5,
-        ),
+        ("gpu_kernel_busy_start_samples{GPU,kernel=gemm,kind=kernel}", 10.0),
+        ("gpu_region_own_seconds{GPU,kernel=all-reduce,kind=region}", 0.125),
+        ("gpu_kernel_busy_start_seconds{GPU,kernel=gemm,kind=kernel}", 0.5),
         ("step_losses_total{GPU,reason=incomplete_steps}", 11.0),
         ("step_losses_total{GPU,reason=unplaced_steps}", 12.0),
         ("step_losses_total{GPU,reason=late_spans}", 13.0),
         ("step_losses_total{GPU,reason=unpaired_steps}", 14.0),
         ("step_losses_total{GPU,reason=rowless_spans}", 15.0),
         // The oldest of all recorders.
-        (
-            "gpu_oldest_span_seconds{GPU,ring=kernels,state=closed}",
-            31.0,
-        ),
+        ("gpu_oldest_span_seconds{GPU,ring=kernels,state=closed}", 31.0),
         ("gpu_oldest_span_seconds{GPU,ring=lanes,state=open}", 0.5),
         ("gpu_oldest_span_seconds{GPU,ring=lanes,state=closed}", 0.0),
     ] {
@@ -313,9 +236,7 @@ fn figures_are_those_of_the_snapshot_in_base_units() {
         let series = format!("metrale_{name}{{{}}}", labels.collect::<Vec<_>>().join(","));
         assert_eq!(samples.get(&series), Some(&value), "{series}");
     }
-    let shapes = samples
-        .keys()
-        .filter(|series| series.contains("lane_shape_seconds"));
+    let shapes = samples.keys().filter(|series| series.contains("lane_shape_seconds"));
     assert_eq!(shapes.count(), 2, "a bucket of nobody's has no series");
 }
 

@@ -25,9 +25,7 @@ pub(super) fn family(
     let samples: Vec<(Pairs<'_>, Vec<Sample<'_>>)> = match family.read {
         Read::Snapshot(read) => {
             let snapshots = page.snapshots().iter();
-            snapshots
-                .map(|(labels, snapshot)| (labels.pairs(), read(snapshot)))
-                .collect()
+            snapshots.map(|(labels, snapshot)| (labels.pairs(), read(snapshot))).collect()
         }
         Read::Page(read) => vec![(page.labels().pairs(), read(page))],
     };
@@ -43,11 +41,7 @@ pub(super) fn family(
         for sample in own {
             if written.insert(sample.labels.as_slice()) {
                 let labels = (common.as_slice(), sample.labels.as_slice());
-                value(
-                    family.metric_type,
-                    &sample.value,
-                    encoder.encode_family(&labels)?,
-                )?;
+                value(family.metric_type, &sample.value, encoder.encode_family(&labels)?)?;
             }
         }
     }
@@ -82,10 +76,7 @@ const NO_LABELS: [(&str, &str); 0] = [];
 fn histogram(snapshot: &HistogramSnapshot, mut encoder: MetricEncoder<'_>) -> fmt::Result {
     let native = snapshot.native(NATIVE_SCHEMA);
     let (spans, deltas) = spans(&native.buckets);
-    let none = NativeHistogramBuckets {
-        spans: &[],
-        deltas: &[],
-    };
+    let none = NativeHistogramBuckets { spans: &[], deltas: &[] };
     encoder.encode_histogram_with_native::<NoLabelSet>(
         seconds(snapshot.sum_ns()),
         snapshot.count(),
@@ -96,10 +87,7 @@ fn histogram(snapshot: &HistogramSnapshot, mut encoder: MetricEncoder<'_>) -> fm
             zero_threshold: ZERO_THRESHOLD,
             zero_count: native.zero_count,
             negative: none,
-            positive: NativeHistogramBuckets {
-                spans: &spans,
-                deltas: &deltas,
-            },
+            positive: NativeHistogramBuckets { spans: &spans, deltas: &deltas },
             created: None,
         },
     )

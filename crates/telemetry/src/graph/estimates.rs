@@ -222,13 +222,8 @@ impl GraphEstimates {
             row.samples += 1;
             row.launches += u64::from(row.last != self.twin_launches);
             row.last = self.twin_launches;
-            row.serialised += u64::from(matches!(
-                end.between,
-                Between::Node {
-                    is_serialised: true,
-                    ..
-                }
-            ));
+            row.serialised +=
+                u64::from(matches!(end.between, Between::Node { is_serialised: true, .. }));
             row.open.samples += 1;
             row.open.ns = row.open.ns.saturating_add(to_ns - from_ns);
             row.open.marks_ns = row.open.marks_ns.saturating_add(mark_ns);
@@ -244,10 +239,7 @@ impl GraphEstimates {
         total: GraphTotal,
         name_of: impl Fn(u64) -> Option<String>,
     ) -> GraphFigures {
-        let total = GraphTotal {
-            ns: total.ns.round(),
-            ..total
-        };
+        let total = GraphTotal { ns: total.ns.round(), ..total };
         let told = self.rows.iter().filter_map(|row| row.told(total, &name_of));
         let mut rows: Vec<GraphRow> = told.collect();
         rows.sort_by(|one, other| other.estimate.total_ns.total_cmp(&one.estimate.total_ns));

@@ -151,11 +151,8 @@ impl<'a> Builder<'a> {
         measures: &[Measure],
         double: Option<usize>,
     ) -> Plan {
-        let entry = Mark {
-            place: MarkPlace::Entry,
-            after: Vec::new(),
-            before: shape.roots().collect(),
-        };
+        let entry =
+            Mark { place: MarkPlace::Entry, after: Vec::new(), before: shape.roots().collect() };
         let mut builder = Self {
             shape,
             rows,
@@ -246,10 +243,7 @@ impl<'a> Builder<'a> {
         }
         let starts = self.plan.starts.len() - first;
         let mark = self.after(node);
-        let between = Between::Node {
-            node,
-            is_serialised,
-        };
+        let between = Between::Node { node, is_serialised };
         self.behind[node as usize] = self.push(mark, starts, between, Some(self.rows.of(node)));
     }
 
@@ -284,11 +278,7 @@ impl<'a> Builder<'a> {
     fn push(&mut self, mark: Mark, starts: usize, between: Between, row: Option<u32>) -> u32 {
         let end = self.plan.starts.len();
         let starts = end - starts..end;
-        self.plan.ends.push(End {
-            starts,
-            between,
-            row,
-        });
+        self.plan.ends.push(End { starts, between, row });
         self.plan.marks.push(mark);
         self.plan.ends.len() as u32
     }

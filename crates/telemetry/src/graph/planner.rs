@@ -98,11 +98,7 @@ impl Planner {
         let nodes = shape.nodes();
         let least = LEAST_MARKS.min(nodes as usize + 1);
         if marks < least {
-            return Err(TooFewMarksError {
-                marks,
-                nodes,
-                least,
-            });
+            return Err(TooFewMarksError { marks, nodes, least });
         }
         let rows = Rows::new(&shape, |segment| fits(&shape, marks, segment));
         Ok(Self {
@@ -206,11 +202,7 @@ impl Planner {
     }
 
     fn measure(&self, segment: &Segment) -> Measure {
-        if fits(&self.shape, self.marks, segment) {
-            Measure::Nodes
-        } else {
-            Measure::Block
-        }
+        if fits(&self.shape, self.marks, segment) { Measure::Nodes } else { Measure::Block }
     }
 
     /// Begins a round.
@@ -226,8 +218,7 @@ impl Planner {
             self.left.push(first..end);
             (first, most) = (end, width);
         }
-        self.left
-            .sort_by_key(|window| mix(round ^ window.start as u64));
+        self.left.sort_by_key(|window| mix(round ^ window.start as u64));
     }
 
     /// Where a window from segment `first` on ends: at up to `most` nodes, and
@@ -279,11 +270,7 @@ mod tests {
     fn planner(chance: &mut fastrand::Rng) -> Planner {
         let (mut edges, mut end) = (Vec::new(), 0);
         let mut edge = |from, to| {
-            edges.push(GraphEdge {
-                from,
-                to,
-                programmatic: false,
-            });
+            edges.push(GraphEdge { from, to, programmatic: false });
         };
         for _ in 0..chance.u32(1..40) {
             let wide = [1, 1, 3, 30][chance.usize(0..4)];

@@ -74,11 +74,7 @@ impl Plan {
         for (mark, starts, _) in self.ends() {
             let (at_ns, before_ns) = (times[mark], latest(times, starts));
             if at_ns < before_ns {
-                return Err(ReadingError::Disordered {
-                    mark,
-                    at_ns,
-                    before_ns,
-                });
+                return Err(ReadingError::Disordered { mark, at_ns, before_ns });
             }
         }
         let (mut mark, mut waited) = (0, 0);
@@ -93,12 +89,7 @@ impl Plan {
         while let Some(start) = self.starts(mark).iter().max_by_key(time_of) {
             (mark, waited) = (*start as usize, waited + 1);
         }
-        Ok(Reading {
-            plan: self,
-            times,
-            span_ns,
-            marks: waited,
-        })
+        Ok(Reading { plan: self, times, span_ns, marks: waited })
     }
 }
 

@@ -147,13 +147,7 @@ impl GraphShape {
         let links = |ends: fn(&GraphEdge) -> (u32, u32)| {
             let pair = |edge: &GraphEdge| {
                 let ((near, node), is_programmatic) = (ends(edge), edge.programmatic);
-                (
-                    near,
-                    Link {
-                        node,
-                        is_programmatic,
-                    },
-                )
+                (near, Link { node, is_programmatic })
             };
             Links::new(nodes, edges.iter().map(pair).collect())
         };

@@ -139,27 +139,16 @@ mod tests {
     fn at_most_bound(ns: u64, k: i64) -> bool {
         let left = BigUint::from(ns).pow(32);
         let right = BigUint::from(1_000_000_000u64).pow(32);
-        if k >= 0 {
-            left <= right << k
-        } else {
-            (left << -k) <= right
-        }
+        if k >= 0 { left <= right << k } else { (left << -k) <= right }
     }
 
     #[test]
     fn mantissas_are_exact() {
         for (place, &mantissa) in MANTISSAS.iter().enumerate() {
-            let (j, m) = if place < 28 {
-                (place + 4, 33)
-            } else {
-                (place - 28, 34)
-            };
+            let (j, m) = if place < 28 { (place + 4, 33) } else { (place - 28, 34) };
             let bound = BigUint::from(1_000_000_000u64).pow(32) << (j + 32 * m);
             assert!(BigUint::from(mantissa).pow(32) <= bound, "place {place}");
-            assert!(
-                BigUint::from(mantissa as u128 + 1).pow(32) > bound,
-                "place {place}"
-            );
+            assert!(BigUint::from(mantissa as u128 + 1).pow(32) > bound, "place {place}");
         }
         assert!(MANTISSAS.is_sorted());
     }

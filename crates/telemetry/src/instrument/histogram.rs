@@ -54,8 +54,7 @@ impl NanosHistogram {
     #[must_use]
     pub fn count(&self) -> u64 {
         let mut total = 0u64;
-        self.cells
-            .read(|_, count, _| total = total.wrapping_add(count));
+        self.cells.read(|_, count, _| total = total.wrapping_add(count));
         total
     }
 
@@ -66,11 +65,7 @@ impl NanosHistogram {
         let mut buckets = Vec::new();
         let exact = self.cells.read(|index, count, sum_ns| {
             if count > 0 {
-                buckets.push(Bucket {
-                    index,
-                    count,
-                    sum_ns,
-                });
+                buckets.push(Bucket { index, count, sum_ns });
             }
         });
         HistogramSnapshot { exact, buckets }
@@ -140,10 +135,7 @@ pub struct HistogramSnapshot {
 
 impl Default for HistogramSnapshot {
     fn default() -> Self {
-        Self {
-            exact: true,
-            buckets: Vec::new(),
-        }
+        Self { exact: true, buckets: Vec::new() }
     }
 }
 
@@ -158,10 +150,7 @@ impl HistogramSnapshot {
     /// Sum of the durations in nanoseconds.
     #[must_use]
     pub fn sum_ns(&self) -> u64 {
-        self.buckets
-            .iter()
-            .map(|bucket| bucket.sum_ns)
-            .fold(0, u64::saturating_add)
+        self.buckets.iter().map(|bucket| bucket.sum_ns).fold(0, u64::saturating_add)
     }
 
     /// The duration below which a share `q` (0 to 1) of the durations lie, in
@@ -194,10 +183,7 @@ impl HistogramSnapshot {
     pub(crate) fn add_all(&mut self, other: &Self, adding: &mut Adding) {
         self.exact &= other.exact;
         for theirs in &other.buckets {
-            match self
-                .buckets
-                .binary_search_by_key(&theirs.index, |ours| ours.index)
-            {
+            match self.buckets.binary_search_by_key(&theirs.index, |ours| ours.index) {
                 Ok(at) => {
                     let ours = &mut self.buckets[at];
                     adding.add(&mut ours.count, theirs.count);

@@ -44,10 +44,7 @@ impl HistogramSnapshot {
     #[must_use]
     pub fn native(&self, schema: u32) -> NativeBuckets {
         let schema = schema.min(SCHEMA);
-        let mut native = NativeBuckets {
-            schema,
-            ..NativeBuckets::default()
-        };
+        let mut native = NativeBuckets { schema, ..NativeBuckets::default() };
         for bucket in &self.buckets {
             let inner = bucket.index.min(BUCKETS - 1) as i32;
             if inner == 0 {
@@ -75,14 +72,7 @@ impl HistogramSnapshot {
         let mut classic = std::array::from_fn(|at| {
             let power = at as i32 + FIRST_POWER;
             let last = at + 1 == CLASSIC_BOUNDS;
-            (
-                if last {
-                    f64::INFINITY
-                } else {
-                    2f64.powi(power)
-                },
-                0,
-            )
+            (if last { f64::INFINITY } else { 2f64.powi(power) }, 0)
         });
         let zero = std::iter::once((FIRST_POWER, native.zero_count));
         for (power, count) in zero.chain(native.buckets) {
@@ -105,15 +95,9 @@ mod tests {
     /// Whether `ns <= 10^9 * 2^(index / 2^schema)`, by whole numbers.
     fn is_within(ns: u64, index: i32, schema: u32) -> bool {
         let root = 1u32 << schema;
-        let (left, right) = (
-            BigUint::from(ns).pow(root),
-            BigUint::from(1_000_000_000u64).pow(root),
-        );
-        if index >= 0 {
-            left <= right << index
-        } else {
-            (left << -index) <= right
-        }
+        let (left, right) =
+            (BigUint::from(ns).pow(root), BigUint::from(1_000_000_000u64).pow(root));
+        if index >= 0 { left <= right << index } else { (left << -index) <= right }
     }
 
     fn of(ns: impl IntoIterator<Item = u64>) -> HistogramSnapshot {
@@ -132,9 +116,7 @@ mod tests {
                     assert!(is_within(ns, -22, 0), "{ns}");
                     continue;
                 }
-                let [(index, 1)] = native.buckets[..] else {
-                    panic!("{native:?}")
-                };
+                let [(index, 1)] = native.buckets[..] else { panic!("{native:?}") };
                 let is_over = !is_within(ns, 7, 0);
                 assert!(is_over || is_within(ns, index, schema), "{ns}");
                 assert!(!is_within(ns, index - 1, schema), "{ns}");
@@ -154,11 +136,7 @@ mod tests {
     fn an_index_beyond_the_last_counts_as_the_last() {
         let strange = HistogramSnapshot {
             exact: true,
-            buckets: vec![Bucket {
-                index: usize::MAX,
-                count: 2,
-                sum_ns: 1,
-            }],
+            buckets: vec![Bucket { index: usize::MAX, count: 2, sum_ns: 1 }],
         };
         assert_eq!(strange.native(9).buckets, [(7 * 32 + 1, 2)]);
         assert_eq!(strange.classic()[CLASSIC_BOUNDS - 1], (f64::INFINITY, 2));

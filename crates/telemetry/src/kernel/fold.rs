@@ -190,10 +190,7 @@ impl Fold {
                 estimates.add_unsampled(lane, sums.steps, sums.ns);
                 estimates.leave_out(lane, sums.launches, sums.launches_ns);
             }
-            *sums = Unfollowed {
-                last: sums.last,
-                ..Unfollowed::default()
-            };
+            *sums = Unfollowed { last: sums.last, ..Unfollowed::default() };
         }
         let late_spans = table.late_spans();
         let more = late_spans - std::mem::replace(&mut self.table_late_spans, late_spans);
@@ -257,9 +254,7 @@ impl Fold {
         let step = *self.spans.step(entry);
         let is_complete = standing.closed && step.over >= standing.spans;
         let is_lost = standing.lost || step.is_lost || !is_complete;
-        let from = self
-            .rows
-            .partition_point(|row| usize::from(row.entry) < entry);
+        let from = self.rows.partition_point(|row| usize::from(row.entry) < entry);
         let rows = &self.rows[from..];
         let rows = &rows[..rows.partition_point(|row| usize::from(row.entry) == entry)];
         let is_placed = standing.placed && !is_lost;
@@ -270,11 +265,7 @@ impl Fold {
                 folded.add_launch(&launch, busy);
             });
             if let Some(log) = log {
-                log.keep(&LaidOut {
-                    number: standing.number,
-                    spans: &spans,
-                    figures: &figures,
-                });
+                log.keep(&LaidOut { number: standing.number, spans: &spans, figures: &figures });
             }
             figures
         });
@@ -295,9 +286,7 @@ impl Fold {
 
 impl std::fmt::Debug for Fold {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Fold")
-            .field("launches", &self.spans.launches())
-            .finish_non_exhaustive()
+        f.debug_struct("Fold").field("launches", &self.spans.launches()).finish_non_exhaustive()
     }
 }
 

@@ -33,11 +33,7 @@ impl FoldedCopy {
     }
 
     pub(crate) fn incomplete(&self, lane: usize) -> Incomplete {
-        self.folded
-            .incomplete
-            .get(lane)
-            .copied()
-            .unwrap_or_default()
+        self.folded.incomplete.get(lane).copied().unwrap_or_default()
     }
 
     /// As [`lane`](Self::lane), of all lanes together.
@@ -53,10 +49,7 @@ impl FoldedCopy {
     }
 
     pub(crate) fn losses(&self) -> StepLosses {
-        StepLosses {
-            unrecorded_steps: self.unrecorded,
-            ..self.folded.losses()
-        }
+        StepLosses { unrecorded_steps: self.unrecorded, ..self.folded.losses() }
     }
 
     pub(crate) fn shapes(&self, lane: usize) -> Vec<ShapeTimes> {

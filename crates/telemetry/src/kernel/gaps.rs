@@ -30,11 +30,7 @@ pub(super) struct Previous {
 
 impl Previous {
     pub(super) fn new() -> Self {
-        Self {
-            last: [None; STREAMS],
-            at: 0,
-            given: 0,
-        }
+        Self { last: [None; STREAMS], at: 0, given: 0 }
     }
 
     #[inline]

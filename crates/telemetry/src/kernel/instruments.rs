@@ -203,11 +203,7 @@ impl KernelInstruments {
     /// As [`kernels`](Self::kernels), one by one: it allocates nothing.
     pub fn each_kernel(&self, mut visit: impl FnMut(KernelTime)) {
         self.kernels.each_row(|_, func, total_ns, samples| {
-            visit(KernelTime {
-                func,
-                total_ns,
-                samples,
-            });
+            visit(KernelTime { func, total_ns, samples });
         });
     }
 
@@ -335,9 +331,7 @@ impl KernelInstruments {
     fn func_of_row(&self) -> impl Fn(u16) -> Option<u64> + use<> {
         let placed = self.placed();
         move |row| {
-            let mut own = placed
-                .iter()
-                .filter(|(place, _)| *place == usize::from(row));
+            let mut own = placed.iter().filter(|(place, _)| *place == usize::from(row));
             own.next().map(|(_, func)| *func)
         }
     }
@@ -389,11 +383,7 @@ impl KernelInstruments {
         let mut folded = folded.unwrap_or_else(|| Box::new(Folded::new()));
         let lane_lost = self.lane_lost.each_ref().map(Counter::get);
         folded.estimates.set_lane_lost(lane_lost);
-        FoldedCopy {
-            folded,
-            places,
-            unrecorded: self.open_steps.unrecorded(),
-        }
+        FoldedCopy { folded, places, unrecorded: self.open_steps.unrecorded() }
     }
 }
 

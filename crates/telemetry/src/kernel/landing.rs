@@ -55,12 +55,7 @@ pub(super) struct Batch {
 
 impl Batch {
     pub(super) const fn new() -> Self {
-        Self {
-            flags: Flags(0),
-            cells: [FRESH; PLACES],
-            places: [0; KERNEL_TABLE_SLOTS],
-            listed: 0,
-        }
+        Self { flags: Flags(0), cells: [FRESH; PLACES], places: [0; KERNEL_TABLE_SLOTS], listed: 0 }
     }
 
     /// Adds a launch to a kernel's cell.
@@ -135,10 +130,7 @@ pub(super) struct Landing<'a> {
 
 impl<'a> Landing<'a> {
     pub(super) fn new(into: &'a KernelInstruments, batch: &'a Mutex<Batch>) -> Self {
-        Self {
-            into,
-            batch: try_lock(batch),
-        }
+        Self { into, batch: try_lock(batch) }
     }
 
     /// Counts a span; `counted` is told of launches as they are counted, which
@@ -198,12 +190,7 @@ impl<'a> Landing<'a> {
                 return place as u16;
             }
         }
-        let launches = Launches {
-            flags,
-            place,
-            count: 1,
-            ns,
-        };
+        let launches = Launches { flags, place, count: 1, ns };
         self.into.count_launches(&launches);
         counted(launches);
         place.map_or(NO_ROW, |place| place as u16)

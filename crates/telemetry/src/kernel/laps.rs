@@ -15,10 +15,7 @@ impl Laps {
     /// For a ring of `slots` slots, at least one.
     pub(super) fn new(slots: usize) -> Self {
         let slots = slots as u64;
-        Self {
-            slots,
-            reciprocal: u64::MAX / slots,
-        }
+        Self { slots, reciprocal: u64::MAX / slots }
     }
 
     /// The ticket's slot and lap.

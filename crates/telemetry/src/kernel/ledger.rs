@@ -56,20 +56,8 @@ impl Ledger {
     /// Whether the two sums hold.
     #[must_use]
     pub fn closes(&self) -> bool {
-        let sum = |parts: &[u64]| {
-            parts
-                .iter()
-                .try_fold(0, |sum: u64, part| sum.checked_add(*part))
-        };
-        let Self {
-            begun,
-            landed,
-            failed,
-            cancelled,
-            reclaimed,
-            in_flight,
-            ..
-        } = *self;
+        let sum = |parts: &[u64]| parts.iter().try_fold(0, |sum: u64, part| sum.checked_add(*part));
+        let Self { begun, landed, failed, cancelled, reclaimed, in_flight, .. } = *self;
         sum(&[begun, self.dropped, self.refused]) == Some(self.attempts)
             && sum(&[landed, failed, cancelled, reclaimed, in_flight]) == Some(begun)
     }

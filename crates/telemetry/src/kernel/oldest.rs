@@ -72,11 +72,7 @@ pub(super) struct Leaves {
 
 impl Leaves {
     pub(super) fn note(&mut self, ticket: u64, is_closed: bool) {
-        let kind = if is_closed {
-            &mut self.closed
-        } else {
-            &mut self.open
-        };
+        let kind = if is_closed { &mut self.closed } else { &mut self.open };
         *kind = Some(kind.map_or(ticket, |oldest| oldest.min(ticket)));
     }
 
@@ -95,17 +91,13 @@ pub(super) struct Waiting {
 
 impl Waiting {
     pub(super) fn new() -> Self {
-        Self {
-            left: Mutex::new([None; 2]),
-            asking_ns: AtomicU64::new(0),
-        }
+        Self { left: Mutex::new([None; 2]), asking_ns: AtomicU64::new(0) }
     }
 
     /// A pass begins to ask the driver.
     pub(super) fn ask(&self, now_ns: u64) {
         // Relaxed: a time, good by itself.
-        self.asking_ns
-            .store(now_ns.saturating_add(1), Ordering::Relaxed);
+        self.asking_ns.store(now_ns.saturating_add(1), Ordering::Relaxed);
     }
 
     /// A pass is over, and left that behind.
@@ -122,10 +114,7 @@ impl Waiting {
         let now_ns = now_ns();
         for (left, ticket) in left.iter_mut().zip([leaves.open, leaves.closed]) {
             let known = left.filter(|left| Some(left.ticket) == ticket);
-            *left = known.or(ticket.map(|ticket| Left {
-                ticket,
-                since_ns: now_ns,
-            }));
+            *left = known.or(ticket.map(|ticket| Left { ticket, since_ns: now_ns }));
         }
     }
 
@@ -164,9 +153,6 @@ impl<E: EventOps> SpanRing<E> {
                 age_ns: since_ns.map(|since_ns| now_ns.saturating_sub(since_ns)),
             })
         };
-        OldestSpans {
-            open: look(found.open),
-            closed: look(found.closed),
-        }
+        OldestSpans { open: look(found.open), closed: look(found.closed) }
     }
 }

@@ -108,11 +108,7 @@ impl<E: EventOps> SpanRing<E> {
         let landed = self.passed.landed.load(Ordering::Relaxed) - landed_before;
         self.waiting.leave(leaves, || visitor.now_ns());
         drop(visitor);
-        let tail = if left < round {
-            left
-        } else {
-            self.skip(left..head)
-        };
+        let tail = if left < round { left } else { self.skip(left..head) };
         // Release: who sees this tail sees the head that it was made of
         // (partner: `is_idle`).
         // Model: tail::a_pass_over_an_idle_ring_leaves_nothing_of_its_caller.
@@ -243,8 +239,7 @@ impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
 
     /// Notes that a slot's span is not over.
     fn waits(&mut self, index: usize, lap: u64, is_closed: bool) {
-        self.leaves
-            .note(self.ring.laps.ticket(index, lap), is_closed);
+        self.leaves.note(self.ring.laps.ticket(index, lap), is_closed);
         self.stays(index, lap);
     }
 
@@ -337,12 +332,7 @@ impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
         };
         let stream = span.stream();
         let gap_ns = if self.ring.options.gaps {
-            let last = Last {
-                stream,
-                losses: span.losses(),
-                slot: index,
-                lap: span.lap(),
-            };
+            let last = Last { stream, losses: span.losses(), slot: index, lap: span.lap() };
             self.gap(last, ns)
         } else {
             None
@@ -351,14 +341,7 @@ impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
         // Relaxed: a count, of which the pass is the only writer.
         let landed = &self.ring.passed.landed;
         landed.store(landed.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        let landed = |key| Landed {
-            key,
-            flags: packed.flags,
-            stream,
-            ns,
-            gap_ns,
-            start_ns,
-        };
+        let landed = |key| Landed { key, flags: packed.flags, stream, ns, gap_ns, start_ns };
         match packed.key() {
             SpanKey::Kernel(func) => self.each.launch(func, landed(SpanKey::Kernel(func))),
             lane => self.each.other(Harvested::Landed(landed(lane))),

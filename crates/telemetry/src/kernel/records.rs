@@ -44,29 +44,19 @@ impl StepShape {
     /// A shape that states nothing.
     #[must_use]
     pub const fn new() -> Self {
-        Self {
-            prompt_tokens: 0,
-            decode_tokens: 0,
-            requests: 0,
-        }
+        Self { prompt_tokens: 0, decode_tokens: 0, requests: 0 }
     }
 
     /// With so many tokens of prompts.
     #[must_use]
     pub const fn prompt_tokens(self, prompt_tokens: u32) -> Self {
-        Self {
-            prompt_tokens,
-            ..self
-        }
+        Self { prompt_tokens, ..self }
     }
 
     /// With so many tokens that are generated or verified.
     #[must_use]
     pub const fn decode_tokens(self, decode_tokens: u32) -> Self {
-        Self {
-            decode_tokens,
-            ..self
-        }
+        Self { decode_tokens, ..self }
     }
 
     /// With so many requests.
@@ -91,12 +81,7 @@ pub struct LaneRecord {
 }
 
 impl LaneRecord {
-    pub(super) const NONE: Self = Self {
-        spans: 0,
-        gaps: 0,
-        gpu_ns: 0,
-        gap_ns: 0,
-    };
+    pub(super) const NONE: Self = Self { spans: 0, gaps: 0, gpu_ns: 0, gap_ns: 0 };
 
     pub(super) fn add(&mut self, ns: u64, gap_ns: Option<u64>) {
         self.spans += 1;

@@ -150,10 +150,7 @@ impl<E: EventOps> SpanRingBuilder<E> {
     pub fn build(self) -> SpanRing<E> {
         static RINGS_MADE: relaxed::AtomicU64 = relaxed::AtomicU64::new(0);
         assert!(self.slots > 0, "a span ring needs at least one slot");
-        assert!(
-            self.slots <= 1 << SLOT_BITS,
-            "a span ring has at most 2^24 slots"
-        );
+        assert!(self.slots <= 1 << SLOT_BITS, "a span ring has at most 2^24 slots");
         let reclaims = self.options.reclaim_after_ns.is_some();
         SpanRing {
             ops: self.ops,
@@ -186,16 +183,8 @@ impl<E: EventOps> SpanRing<E> {
 
     /// A ring with options.
     pub fn builder(ops: E, slots: usize) -> SpanRingBuilder<E> {
-        let options = Options {
-            reclaim_after_ns: None,
-            clock: monotonic_ns,
-            gaps: false,
-        };
-        SpanRingBuilder {
-            ops,
-            slots,
-            options,
-        }
+        let options = Options { reclaim_after_ns: None, clock: monotonic_ns, gaps: false };
+        SpanRingBuilder { ops, slots, options }
     }
 
     /// How many slots the ring has.
@@ -221,9 +210,7 @@ impl<E: EventOps> SpanRing<E> {
         instruments: &KernelInstruments,
     ) -> Option<SpanToken> {
         let begun = self.begin_tagged(key, SpanTag::default(), stream);
-        begun
-            .inspect_err(|why| instruments.count_not_begun(key, *why))
-            .ok()
+        begun.inspect_err(|why| instruments.count_not_begun(key, *why)).ok()
     }
 
     /// As [`begin`](Self::begin), with a tag that comes back when the span is
@@ -344,9 +331,7 @@ impl<E: EventOps> SpanRing<E> {
         if !token.is_of(self.id) {
             return None;
         }
-        self.slots
-            .get(token.slot())
-            .map(|slot| (token.slot(), slot))
+        self.slots.get(token.slot()).map(|slot| (token.slot(), slot))
     }
 
     /// Lands each closed span whose pair is done, and returns how many. Never
@@ -367,14 +352,8 @@ impl<E: EventOps> SpanRing<E> {
     /// lost span between them.
     fn losses(&self) -> u64 {
         let counts = &self.counts;
-        let lost = [
-            &counts.dropped,
-            &counts.failed,
-            &counts.cancelled,
-            &counts.reclaimed,
-        ];
-        lost.iter()
-            .fold(0, |sum, count| sum.wrapping_add(count.get()))
+        let lost = [&counts.dropped, &counts.failed, &counts.cancelled, &counts.reclaimed];
+        lost.iter().fold(0, |sum, count| sum.wrapping_add(count.get()))
     }
 
     /// Whether the last pass left no span behind and none was begun since: two

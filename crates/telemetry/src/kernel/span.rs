@@ -233,11 +233,7 @@ impl Flags {
                 None => StepId::Unknown,
             },
         };
-        SpanTag {
-            lane: self.lane(),
-            armed: self.0 & ARMED != 0,
-            step,
-        }
+        SpanTag { lane: self.lane(), armed: self.0 & ARMED != 0, step }
     }
 
     #[inline]
@@ -253,17 +249,11 @@ impl Packed {
             SpanKey::Lane(lane) => (lane as u64, true),
             SpanKey::Kernel(func) => (func, false),
         };
-        Self {
-            value,
-            flags: Flags::new(is_lane, tag),
-        }
+        Self { value, flags: Flags::new(is_lane, tag) }
     }
 
     pub(super) fn lost(self) -> Lost {
-        Lost {
-            key: self.key(),
-            tag: self.flags.tag(),
-        }
+        Lost { key: self.key(), tag: self.flags.tag() }
     }
 
     #[inline]
@@ -301,10 +291,7 @@ mod tests {
             }
         }
         for stray in [MAX_LANES, usize::MAX] {
-            let stray = SpanTag {
-                lane: Some(stray),
-                ..SpanTag::default()
-            };
+            let stray = SpanTag { lane: Some(stray), ..SpanTag::default() };
             let packed = Packed::new(SpanKey::Kernel(1), stray);
             assert_eq!(packed.flags.tag().lane, None);
         }

@@ -74,9 +74,7 @@ impl Drop for Taking<'_> {
         // Release: the anchor was recorded, and the step's number is in place
         // (partners: the loads of `anchor` and `standing`).
         // Model: steps::two_spans_begin_a_step_at_once.
-        self.table.change(self.track, Ordering::Release, |word| {
-            Some(word.0 & !STATE | state)
-        });
+        self.table.change(self.track, Ordering::Release, |word| Some(word.0 & !STATE | state));
     }
 }
 
@@ -200,11 +198,7 @@ impl StepTable {
                     self.numbers[entry].store(number, Ordering::Relaxed);
                     // Relaxed: a fold that does not see it comes again.
                     self.used.fetch_or(1 << entry, Ordering::Relaxed);
-                    return Entered::First(Taking {
-                        table: self,
-                        track,
-                        next: State::Unplaced,
-                    });
+                    return Entered::First(Taking { table: self, track, next: State::Unplaced });
                 }
                 Ok(_) if seen.is_of(track) => return Entered::Counted,
                 Ok(_) => {
@@ -236,9 +230,7 @@ impl StepTable {
     #[cold]
     pub fn lose(&self, track: u32) {
         // Relaxed: one word, nothing to publish; as in `withdraw` and `close`.
-        self.change(track, Ordering::Relaxed, |word| {
-            Some((word.0 - SPAN) | LOST)
-        });
+        self.change(track, Ordering::Relaxed, |word| Some((word.0 - SPAN) | LOST));
     }
 
     /// Work of the step on `track` is missing from it, which was never counted.
@@ -405,9 +397,7 @@ impl Default for StepTable {
 
 impl std::fmt::Debug for StepTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StepTable")
-            .field("used", &self.used().count_ones())
-            .finish_non_exhaustive()
+        f.debug_struct("StepTable").field("used", &self.used().count_ones()).finish_non_exhaustive()
     }
 }
 

@@ -45,10 +45,7 @@ pub(super) struct Streams {
 
 impl Streams {
     pub(super) fn new() -> Self {
-        let none = Met {
-            stream: 0,
-            waits: false,
-        };
+        let none = Met { stream: 0, waits: false };
         Self {
             met: [none; STREAMS],
             len: 0,
@@ -72,21 +69,13 @@ impl Streams {
 
     #[inline]
     pub(super) fn ask(&mut self, stream: u64) -> Ask {
-        if self.next == Some(stream) {
-            Ask::Next
-        } else {
-            self.ask_other(stream)
-        }
+        if self.next == Some(stream) { Ask::Next } else { self.ask_other(stream) }
     }
 
     #[inline(never)]
     fn ask_other(&mut self, stream: u64) -> Ask {
         // Streams take turns, mostly: the one that was met after the last one.
-        let after = if self.at + 1 < self.len {
-            self.at + 1
-        } else {
-            0
-        };
+        let after = if self.at + 1 < self.len { self.at + 1 } else { 0 };
         let met = &self.met[..self.len];
         let is_met = |met: &Met| met.stream == stream;
         let place = match met.get(after) {
@@ -118,10 +107,7 @@ impl Streams {
         match place {
             Some(at) => {
                 self.at = at;
-                self.met[at] = Met {
-                    stream,
-                    waits: false,
-                };
+                self.met[at] = Met { stream, waits: false };
                 self.beyond = None;
             }
             None => self.beyond = Some(stream),

@@ -126,11 +126,7 @@ impl<const PLACES: usize> KernelTable<PLACES> {
         if self.full.load(Ordering::Acquire) == 0 {
             return self.claim(func);
         }
-        if let Probe::Row(row) = self.probe(func) {
-            Some(row)
-        } else {
-            None
-        }
+        if let Probe::Row(row) = self.probe(func) { Some(row) } else { None }
     }
 
     fn claim(&self, func: u64) -> Option<usize> {
@@ -160,8 +156,7 @@ impl<const PLACES: usize> KernelTable<PLACES> {
     #[must_use]
     pub fn rows(&self) -> Vec<(u64, u64, u64)> {
         let rows = self.placed().into_iter();
-        rows.map(|(_, func, ns, samples)| (func, ns, samples))
-            .collect()
+        rows.map(|(_, func, ns, samples)| (func, ns, samples)).collect()
     }
 
     /// As [`rows`](Self::rows), each with its place before it.

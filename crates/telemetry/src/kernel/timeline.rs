@@ -155,18 +155,8 @@ impl Scratch {
         step: &mut Laid<'_>,
         mut each: impl FnMut(Before),
     ) -> Figures {
-        let Laid {
-            lanes,
-            launches,
-            regions,
-        } = step;
-        let Self {
-            settled,
-            parts,
-            ends,
-            nested,
-            open,
-        } = self;
+        let Laid { lanes, launches, regions } = step;
+        let Self { settled, parts, ends, nested, open } = self;
         settle(lanes, ends, settled);
         parts.clear();
         let mut ranges = [const { 0..0 }; MAX_LANES + 1];
@@ -213,16 +203,9 @@ pub(super) fn settle_all(
     nest(regions, launches, &mut ends, &mut Vec::new(), &mut nested);
     let (mut launches, mut regions) = (launches.iter_mut(), regions.iter_mut());
     for span in &nested {
-        let next = if span.is_region {
-            regions.next()
-        } else {
-            launches.next()
-        };
+        let next = if span.is_region { regions.next() } else { launches.next() };
         if let Some(place) = next {
-            *place = Interval {
-                start_ns: span.settled.start_ns,
-                ..span.span
-            };
+            *place = Interval { start_ns: span.settled.start_ns, ..span.span };
         }
     }
 }

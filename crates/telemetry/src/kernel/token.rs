@@ -57,11 +57,7 @@ impl SpanToken {
     #[must_use]
     pub const fn from_slot(slot: usize) -> Self {
         const LAST: usize = (1 << SLOT_BITS) - 1;
-        Self(if slot > LAST {
-            LAST as u64
-        } else {
-            slot as u64
-        })
+        Self(if slot > LAST { LAST as u64 } else { slot as u64 })
     }
 
     /// Ring, slot and generation in one word; [`from_bits`](Self::from_bits)

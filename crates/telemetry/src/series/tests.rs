@@ -41,16 +41,10 @@ fn a_promoted_kernel_starts_at_nothing_and_the_past_stays_with_the_others() {
     // The second function of the same kernel counts from its promotion on.
     launch(9, 3);
     let series = |ns, n| ("kernel 2".to_owned(), ns, n);
-    assert_eq!(
-        read(&exposed, &instruments),
-        [series(5, 1), other(1_114, 5)]
-    );
+    assert_eq!(read(&exposed, &instruments), [series(5, 1), other(1_114, 5)]);
     promote(&exposed, &instruments);
     launch(9, 4);
-    assert_eq!(
-        read(&exposed, &instruments),
-        [series(9, 2), other(1_114, 5)]
-    );
+    assert_eq!(read(&exposed, &instruments), [series(9, 2), other(1_114, 5)]);
 }
 
 #[test]
@@ -61,13 +55,8 @@ fn functions_of_one_name_are_one_of_the_top() {
         instruments.record(SpanKey::Kernel(func), 100 - func);
     }
     promote(&exposed, &instruments);
-    let labels = read(&exposed, &instruments)
-        .into_iter()
-        .map(|series| series.0);
-    assert_eq!(
-        labels.collect::<Vec<_>>(),
-        ["kernel 2", "kernel 3", "other"]
-    );
+    let labels = read(&exposed, &instruments).into_iter().map(|series| series.0);
+    assert_eq!(labels.collect::<Vec<_>>(), ["kernel 2", "kernel 3", "other"]);
 }
 
 #[test]
@@ -86,11 +75,7 @@ fn a_region_has_a_series_beside_a_kernel_of_its_name_and_others_of_its_own() {
     let (exposed, instruments) = (ExposedKernels::new(), Box::new(KernelInstruments::new()));
     let name_of = |func| {
         let name = KernelName::from("sampling");
-        let kind = if func < FIRST_REGION {
-            RowKind::Kernel
-        } else {
-            RowKind::Region
-        };
+        let kind = if func < FIRST_REGION { RowKind::Kernel } else { RowKind::Region };
         Some(KernelName { kind, ..name })
     };
     let launch = |func, ns| instruments.record(SpanKey::Kernel(func), ns);

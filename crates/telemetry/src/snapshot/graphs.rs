@@ -98,10 +98,7 @@ impl TwinLedger {
 /// What a row took on all steps, of its estimates by lane.
 pub(crate) fn total_of(estimates: &[KernelEstimate], row: u64) -> GraphTotal {
     let own = estimates.iter().filter(|lane| lane.func == row);
-    let none = GraphTotal {
-        ns: 0.0,
-        error_ns: Some(0.0),
-    };
+    let none = GraphTotal { ns: 0.0, error_ns: Some(0.0) };
     let total = own.fold(none, |sum, lane| GraphTotal {
         ns: sum.ns + lane.estimate.total_ns,
         error_ns: sum
@@ -109,10 +106,7 @@ pub(crate) fn total_of(estimates: &[KernelEstimate], row: u64) -> GraphTotal {
             .zip(lane.estimate.error)
             .map(|(sum, error)| sum.hypot(error.total_ns)),
     });
-    GraphTotal {
-        error_ns: total.error_ns.filter(|_| total.ns > 0.0),
-        ..total
-    }
+    GraphTotal { error_ns: total.error_ns.filter(|_| total.ns > 0.0), ..total }
 }
 
 impl GraphFigures {
@@ -159,9 +153,7 @@ impl GraphFigures {
     pub(super) fn is_finite(&self) -> bool {
         let rows = self.rows.iter().flat_map(|row| {
             let error = row.estimate.error.unwrap_or_default();
-            let Estimate {
-                total_ns, share, ..
-            } = row.estimate;
+            let Estimate { total_ns, share, .. } = row.estimate;
             [total_ns, share, error.total_ns, error.share]
         });
         let own = [self.total_ns, self.remainder_ns];
@@ -187,9 +179,7 @@ impl GraphRow {
         }
         self.nodes = self.nodes.max(other.nodes);
         self.overcorrected |= other.overcorrected;
-        self.estimate = self
-            .estimate
-            .plus(other.estimate, Chances::Separate, adding);
+        self.estimate = self.estimate.plus(other.estimate, Chances::Separate, adding);
     }
 }
 

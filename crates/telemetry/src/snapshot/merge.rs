@@ -82,18 +82,14 @@ impl Snapshot {
     /// has an estimate that is no finite number.
     pub fn merge(&mut self, other: &Self) -> Result<(), MergeError> {
         if self.version != other.version {
-            return Err(MergeError::Version {
-                ours: self.version,
-                theirs: other.version,
-            });
+            return Err(MergeError::Version { ours: self.version, theirs: other.version });
         }
         if !self.is_finite() || !other.is_finite() {
             return Err(MergeError::NotFinite);
         }
         let adding = &mut Adding::default();
         adding.add(&mut self.sources, other.sources);
-        self.labels
-            .retain(|label, value| other.labels.get(label) == Some(value));
+        self.labels.retain(|label, value| other.labels.get(label) == Some(value));
         self.start_unix_ns = self.start_unix_ns.max(other.start_unix_ns);
         if self.config != other.config {
             self.config = None;
@@ -118,8 +114,7 @@ impl Snapshot {
             kernel.share_of(&self.lanes);
         }
         add_figures(&mut self.device, other.device, adding);
-        self.slowest_steps
-            .extend(other.slowest_steps.iter().cloned());
+        self.slowest_steps.extend(other.slowest_steps.iter().cloned());
         keep_slowest(&mut self.slowest_steps);
         adding.add(&mut self.lane_gap_unknown, other.lane_gap_unknown);
         for theirs in &other.kernel_series {
@@ -253,9 +248,9 @@ impl LaneSnapshot {
         // Of a part that had the lane it may not be known, nor then of both.
         let part = |of: &LaneEstimate| (of.total_ns > 0).then_some(of.covered);
         ours.covered = match (part(ours), part(theirs)) {
-            (Some(one), Some(other)) => one
-                .zip(other)
-                .map(|(one, other)| one.plus(other, Chances::Separate, adding)),
+            (Some(one), Some(other)) => {
+                one.zip(other).map(|(one, other)| one.plus(other, Chances::Separate, adding))
+            }
             (one, other) => one.or(other).flatten(),
         };
         ours.add_all(theirs, adding);
@@ -327,11 +322,7 @@ impl KernelSnapshot {
     fn share_of(&mut self, lanes: &[LaneSnapshot]) {
         for own in &mut self.lanes {
             if let Some(lane) = lanes.iter().find(|lane| lane.lane == own.lane) {
-                let LaneEstimate {
-                    total_ns,
-                    unsampled_ns,
-                    ..
-                } = lane.estimate;
+                let LaneEstimate { total_ns, unsampled_ns, .. } = lane.estimate;
                 own.estimate = own.estimate.of_lane(total_ns.saturating_sub(unsampled_ns));
             }
         }
@@ -344,15 +335,9 @@ impl Estimate {
     fn of_part(seen: Option<Self>, lane: &str, lanes: &[LaneSnapshot]) -> Self {
         let had_lane = |part: &LaneSnapshot| part.lane == lane && part.estimate.total_ns > 0;
         match seen {
-            Some(seen) => Self {
-                error: seen.error.filter(|_| seen.steps >= ENOUGH_STEPS),
-                ..seen
-            },
+            Some(seen) => Self { error: seen.error.filter(|_| seen.steps >= ENOUGH_STEPS), ..seen },
             None if lanes.iter().any(had_lane) => Self::default(),
-            None => Self {
-                error: Some(StandardError::default()),
-                ..Self::default()
-            },
+            None => Self { error: Some(StandardError::default()), ..Self::default() },
         }
     }
 
@@ -406,10 +391,7 @@ impl Estimate {
         let share = |ns: f64| ns / whole_ns;
         Self {
             share: share(self.total_ns),
-            error: self.error.map(|error| StandardError {
-                share: share(error.total_ns),
-                ..error
-            }),
+            error: self.error.map(|error| StandardError { share: share(error.total_ns), ..error }),
             ..self
         }
     }

@@ -343,10 +343,7 @@ impl Snapshot {
             let ledgers = self.recorders.iter().map(of);
             ledgers.fold(Ledger::default(), Ledger::plus)
         };
-        (
-            sum(|recorder| recorder.lane_ledger),
-            sum(|recorder| recorder.kernel_ledger),
-        )
+        (sum(|recorder| recorder.lane_ledger), sum(|recorder| recorder.kernel_ledger))
     }
 }
 

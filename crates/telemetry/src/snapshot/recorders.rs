@@ -93,10 +93,7 @@ impl Recorders {
             return Ok(());
         };
         list.admits(&gpu)?;
-        list.first.get_or_insert_with(|| First {
-            gpu,
-            start_unix_ns: unix_ns(),
-        });
+        list.first.get_or_insert_with(|| First { gpu, start_unix_ns: unix_ns() });
         list.known.push(Known::Alive(source));
         Ok(())
     }
@@ -149,10 +146,9 @@ impl Recorders {
 impl List {
     fn admits(&self, gpu: &str) -> Result<(), OtherGpuError> {
         match &self.first {
-            Some(first) if first.gpu != gpu => Err(OtherGpuError {
-                ours: first.gpu.clone(),
-                theirs: gpu.to_owned(),
-            }),
+            Some(first) if first.gpu != gpu => {
+                Err(OtherGpuError { ours: first.gpu.clone(), theirs: gpu.to_owned() })
+            }
             _ => Ok(()),
         }
     }
@@ -182,9 +178,7 @@ impl Reading<'_> {
     }
 
     pub(super) fn graphs(&self, total_of: &dyn Fn(u64) -> GraphTotal) -> Vec<GraphSnapshot> {
-        self.known()
-            .flat_map(|known| known.graphs(total_of))
-            .collect()
+        self.known().flat_map(|known| known.graphs(total_of)).collect()
     }
 
     /// The name of a row, by the first that has one; none is empty.
@@ -204,9 +198,9 @@ impl Known {
 
     fn graphs(&self, total_of: &dyn Fn(u64) -> GraphTotal) -> Vec<GraphSnapshot> {
         match self {
-            Known::Alive(source) => source
-                .upgrade()
-                .map_or_else(Vec::new, |source| source.graphs(total_of)),
+            Known::Alive(source) => {
+                source.upgrade().map_or_else(Vec::new, |source| source.graphs(total_of))
+            }
             Known::Closed(last) => last.graphs.clone(),
         }
     }

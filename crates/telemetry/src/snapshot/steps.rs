@@ -80,9 +80,7 @@ impl Telemetry {
             incomplete: step.incomplete,
             shape: step.shape,
             wall_ns: step.wall_ns,
-            age_ns: step
-                .ended_ns
-                .map(|ended_ns| now_ns.saturating_sub(ended_ns)),
+            age_ns: step.ended_ns.map(|ended_ns| now_ns.saturating_sub(ended_ns)),
             lanes: lanes.filter_map(of).collect(),
         }
     }

@@ -56,9 +56,7 @@ impl Telemetry {
                 launches: host.launches.get(),
                 graph_launches: host.graph_launches.get(),
             },
-            lanes: (0..self.lanes())
-                .filter_map(|lane| self.lane(lane, &folded))
-                .collect(),
+            lanes: (0..self.lanes()).filter_map(|lane| self.lane(lane, &folded)).collect(),
             device: folded.device(),
             lane_gap_unknown: instruments.lane_gap_unknown.get(),
             kernels,
@@ -95,10 +93,7 @@ impl Telemetry {
     fn lanes_of(&self, func: u64, estimates: &[KernelEstimate]) -> Vec<KernelLane> {
         let own = estimates.iter().filter(|row| row.func == func);
         let of = |row: &KernelEstimate| {
-            Some(KernelLane {
-                lane: self.lane_name(row.lane)?.to_owned(),
-                estimate: row.estimate,
-            })
+            Some(KernelLane { lane: self.lane_name(row.lane)?.to_owned(), estimate: row.estimate })
         };
         own.filter_map(of).collect()
     }

@@ -51,13 +51,7 @@ impl Layout {
         let end_ns = spans().map(end_of).max()?.max(outside_ns);
         // Readers that round to microseconds find each launch in its step.
         let end_ns = (end_ns / MICROSECOND + 2) * MICROSECOND;
-        Some(Self {
-            zero_ns,
-            begin_ns,
-            end_ns,
-            lanes,
-            outside_ns,
-        })
+        Some(Self { zero_ns, begin_ns, end_ns, lanes, outside_ns })
     }
 
     /// Where a span starts.

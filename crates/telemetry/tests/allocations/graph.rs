@@ -6,14 +6,8 @@ use metrale_telemetry::runtime::{GraphEdge, GraphShape, NodeRow, Planner};
 
 #[test]
 fn a_reading_asks_for_nothing_whatever_the_plan() {
-    let rows = (0..500)
-        .map(|node| NodeRow::Kernel(1 + node % 90))
-        .collect();
-    let edge = |to| GraphEdge {
-        from: to - 1,
-        to,
-        programmatic: false,
-    };
+    let rows = (0..500).map(|node| NodeRow::Kernel(1 + node % 90)).collect();
+    let edge = |to| GraphEdge { from: to - 1, to, programmatic: false };
     let edges: Vec<GraphEdge> = (1..500).map(edge).collect();
     let shape = GraphShape::new(rows, &edges).expect("a chain");
     let mut planner = Planner::new(shape, 32, 7).expect("enough marks");

@@ -16,15 +16,11 @@ use std::cell::Cell;
 fn fill(telemetry: &Telemetry, rounds: u64) {
     for round in 0..rounds {
         for func in 1..=KERNEL_TABLE_SLOTS as u64 {
-            telemetry
-                .instruments()
-                .record(SpanKey::Kernel(func << 8), func + round);
+            telemetry.instruments().record(SpanKey::Kernel(func << 8), func + round);
         }
         for lane in 0..3 {
             for octave in 0..37 {
-                telemetry
-                    .instruments()
-                    .record(SpanKey::Lane(lane), (1 << octave) + round);
+                telemetry.instruments().record(SpanKey::Lane(lane), (1 << octave) + round);
             }
         }
     }
@@ -44,10 +40,7 @@ fn a_scrape_allocates_within_a_bound_and_no_more_with_time() {
     let name_of = |func: u64| Some(names[(func >> 8) as usize].clone());
     fill(telemetry, 1);
     telemetry.promote_kernels(name_of, str::to_owned);
-    assert_eq!(
-        telemetry.snapshot().kernel_series.len(),
-        MAX_KERNEL_SERIES + 1
-    );
+    assert_eq!(telemetry.snapshot().kernel_series.len(), MAX_KERNEL_SERIES + 1);
     let mut page = String::with_capacity(4 << 20);
     let mut scrape = || {
         page.clear();

@@ -68,10 +68,7 @@ fn a_budget_of_one_mark_a_node_and_an_entry_has_none_to_read_the_cost_with() {
     estimates.add(&reading, 600);
     let figures = estimates.figures(GraphTotal::default(), |_| None);
     assert_eq!((figures.mark_ns, figures.perturbation), (None, None));
-    let told = figures
-        .rows
-        .iter()
-        .map(|row| (row.sampled_ns, row.marks_ns));
+    let told = figures.rows.iter().map(|row| (row.sampled_ns, row.marks_ns));
     assert!(told.eq([(110, 0); 5]));
 }
 
@@ -109,15 +106,8 @@ fn few_plans_or_few_launches_claim_no_error() {
         let figures = truth.figures(&estimates);
         let found = figures.rows[0].estimate;
         assert_eq!(found.steps, u64::from(plans * launches));
-        assert_eq!(
-            found.error.is_some(),
-            claims,
-            "{plans} plans, {launches} launches"
-        );
-        let unknown = GraphTotal {
-            ns: 1e6,
-            error_ns: None,
-        };
+        assert_eq!(found.error.is_some(), claims, "{plans} plans, {launches} launches");
+        let unknown = GraphTotal { ns: 1e6, error_ns: None };
         let figures = estimates.figures(unknown, |_| None);
         assert_eq!(figures.rows[0].estimate.error, None, "the total has none");
     }
@@ -187,9 +177,7 @@ fn a_block_with_more_branches_than_marks_is_one_row() {
         }
         graph.rows.extend([NodeRow::Copy; 40]);
         graph.rows.extend([NodeRow::Kernel(1); 10]);
-        graph
-            .edges
-            .extend((join..join + 9).map(|node| edge(node, node + 1)));
+        graph.edges.extend((join..join + 9).map(|node| edge(node, node + 1)));
     }
     let mut planner = graph.planner(20, 1);
     let mut estimates = planner.estimates();
@@ -200,26 +188,12 @@ fn a_block_with_more_branches_than_marks_is_one_row() {
         let run = graph.twin(plan.marks()).run(&ns, 3);
         estimates.add(&plan.read(&run.stamps).unwrap(), run.end);
     }
-    let rows = estimates
-        .figures(
-            GraphTotal {
-                ns: 31e3,
-                error_ns: None,
-            },
-            |_| None,
-        )
-        .rows;
-    let block = rows
-        .iter()
-        .find(|row| row.kind == NodeKind::SideBySide)
-        .unwrap();
+    let rows = estimates.figures(GraphTotal { ns: 31e3, error_ns: None }, |_| None).rows;
+    let block = rows.iter().find(|row| row.kind == NodeKind::SideBySide).unwrap();
     // Each with its join: 5 and 1 microseconds.
     assert_eq!((block.width, block.nodes), (41, 2));
     assert_eq!(block.estimate.total_ns, 12e3);
-    let alone = rows
-        .iter()
-        .find(|row| row.kind == NodeKind::Kernel)
-        .unwrap();
+    let alone = rows.iter().find(|row| row.kind == NodeKind::Kernel).unwrap();
     assert_eq!((alone.width, alone.nodes), (1, 19));
     assert_eq!(alone.estimate.total_ns, 19e3);
     assert_eq!(rows.len(), 2);

@@ -52,9 +52,8 @@ impl Server {
         let (keep, differ) = (chance.f64(), chance.f64());
         let mut kernels = BTreeMap::new();
         let base = |row: &NodeRow| {
-            let kernel = *kernels
-                .entry(*row)
-                .or_insert_with(|| 2_000.0 * (3.0 * chance.f64()).exp());
+            let kernel =
+                *kernels.entry(*row).or_insert_with(|| 2_000.0 * (3.0 * chance.f64()).exp());
             kernel * (1.0 + differ * (chance.f64() - 0.5))
         };
         Self {
@@ -78,18 +77,10 @@ impl Server {
         for row in self.drifts.clone().into_keys() {
             let keep = self.keep;
             let step = 0.04 * self.normal();
-            self.drifts
-                .entry(row)
-                .and_modify(|drift| *drift = keep * *drift + step);
+            self.drifts.entry(row).and_modify(|drift| *drift = keep * *drift + step);
         }
         let mean = |(row, base): (&NodeRow, &f64)| base * (self.drifts[row] + self.load).exp();
-        self.mean_ns = self
-            .graph
-            .rows
-            .iter()
-            .zip(&self.base_ns)
-            .map(mean)
-            .collect();
+        self.mean_ns = self.graph.rows.iter().zip(&self.base_ns).map(mean).collect();
     }
 
     /// What each node takes on a launch.
@@ -115,10 +106,7 @@ impl Truth {
     }
 
     pub(super) fn figures(&self, estimates: &GraphEstimates) -> GraphFigures {
-        let total = GraphTotal {
-            ns: self.total_ns as f64,
-            error_ns: Some(0.0),
-        };
+        let total = GraphTotal { ns: self.total_ns as f64, error_ns: Some(0.0) };
         estimates.figures(total, |func| Some(func.to_string()))
     }
 
@@ -195,15 +183,7 @@ fn claims_of(servers: u64, marks: usize, launches: u32) -> BTreeMap<String, Clai
 /// the errors are not so large that any would.
 fn assert_held(claims: &BTreeMap<String, Claims>, servers: u32) {
     let (mut all, mut all_held) = (0, 0);
-    for (
-        kernel,
-        Claims {
-            made,
-            held,
-            squares,
-        },
-    ) in claims
-    {
+    for (kernel, Claims { made, held, squares }) in claims {
         let off = (squares / f64::from(*made)).sqrt();
         println!("{kernel}: {held} of {made}, off by {off:.2} errors");
         assert!(100 * held >= 93 * made, "{kernel}: {held} of {made}");

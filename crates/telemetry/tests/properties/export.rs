@@ -14,12 +14,7 @@ use std::sync::{Arc, Weak};
 
 /// A time that is far too long now and then.
 fn ns() -> impl Strategy<Value = u64> {
-    prop_oneof![
-        0..1_000_000u64,
-        1 << 36..1u64 << 38,
-        any::<u64>(),
-        Just(u64::MAX),
-    ]
+    prop_oneof![0..1_000_000u64, 1 << 36..1u64 << 38, any::<u64>(), Just(u64::MAX),]
 }
 
 /// A span of a step: its row or lane, its stream and begin, and what its poll says.
@@ -109,10 +104,7 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
-        let mut rig = Self {
-            served: Served::new(),
-            recorders: Vec::new(),
-        };
+        let mut rig = Self { served: Served::new(), recorders: Vec::new() };
         rig.served.telemetry = Box::new(Telemetry::with_clock(clock));
         rig.served.telemetry.expose_kernels(6);
         rig.act(Act::Configure(1, Sampling::Hashed));
@@ -152,19 +144,11 @@ impl Rig {
                 telemetry.promote_kernels(name, str::to_owned);
             }
             Act::Configure(every, sampling) => {
-                let config = TelemetryConfig {
-                    every,
-                    sampling,
-                    ..telemetry.config()
-                };
+                let config = TelemetryConfig { every, sampling, ..telemetry.config() };
                 telemetry.configure(config).expect("a stride");
             }
             Act::Level(is_basic) => {
-                telemetry.set_level(if is_basic {
-                    Level::Basic
-                } else {
-                    Level::Kernel
-                });
+                telemetry.set_level(if is_basic { Level::Basic } else { Level::Kernel });
             }
             Act::Attach(count) => {
                 let source: Arc<dyn RecorderSource> = Arc::new(Recorder(count));

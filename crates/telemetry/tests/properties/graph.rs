@@ -54,21 +54,14 @@ fn graphs() -> impl Strategy<Value = Graph> {
                 0 => NodeRow::Copy,
                 func => NodeRow::Kernel(func),
             };
-            Graph {
-                rows: (0..nodes).map(row).collect(),
-                edges,
-            }
+            Graph { rows: (0..nodes).map(row).collect(), edges }
         })
 }
 
 /// Each node's time.
 fn times(graph: &Graph, seed: u64) -> Vec<u64> {
     let mut chance = fastrand::Rng::with_seed(seed);
-    graph
-        .rows
-        .iter()
-        .map(|_| 1_000 * chance.u64(1..50))
-        .collect()
+    graph.rows.iter().map(|_| 1_000 * chance.u64(1..50)).collect()
 }
 
 /// Nodes that every other one is before or behind.

@@ -91,11 +91,7 @@ fn serve(served: &mut Served, steps: &[Vec<Part>]) -> (BTreeMap<usize, Truth>, B
             let busy_ns: u64 = part.kernels.iter().map(|kernel| kernel.1).sum();
             let lane_ns = busy_ns + part.idle_ns;
             let key = (SpanKey::Lane(lane), lane, 1);
-            truth.lane_ns += if part.fate == Fate::ComesLate {
-                0
-            } else {
-                lane_ns
-            };
+            truth.lane_ns += if part.fate == Fate::ComesLate { 0 } else { lane_ns };
             match part.fate {
                 Fate::Lands => served.span(step, key, at_ns, SpanPoll::Ready(lane_ns)),
                 Fate::Fails => served.span(step, key, at_ns, SpanPoll::Failed),

@@ -177,10 +177,7 @@ fn assert_same(one: &Snapshot, other: &Snapshot) -> Result<(), TestCaseError> {
 /// The sum, or the most there is, and whether it was that.
 fn wide(values: impl Iterator<Item = u64>) -> (u64, bool) {
     let sum: u128 = values.map(u128::from).sum();
-    (
-        u64::try_from(sum).unwrap_or(u64::MAX),
-        sum >= u128::from(u64::MAX),
-    )
+    (u64::try_from(sum).unwrap_or(u64::MAX), sum >= u128::from(u64::MAX))
 }
 
 proptest! {

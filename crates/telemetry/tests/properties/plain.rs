@@ -130,9 +130,7 @@ impl Plain {
             key,
             tag,
             losses: self.losses(),
-            stage: Stage::Open {
-                first_seen_ns: None,
-            },
+            stage: Stage::Open { first_seen_ns: None },
         };
         self.events.push(Event::Record(slot, Edge::Start, stream));
         if fails {
@@ -140,11 +138,7 @@ impl Plain {
             self.ledger.failed += 1;
         }
         self.slots[slot] = Some(span);
-        if fails {
-            Err(NotBegun::Failed)
-        } else {
-            Ok((slot, span.id))
-        }
+        if fails { Err(NotBegun::Failed) } else { Ok((slot, span.id)) }
     }
 
     /// The open span in `slot`, with that id if one is asked for.
@@ -166,11 +160,7 @@ impl Plain {
             return Err(NotEnded::Stale);
         };
         let lost = span.lost();
-        span.stage = if fails {
-            Stage::Over
-        } else {
-            Stage::Closed { stream }
-        };
+        span.stage = if fails { Stage::Over } else { Stage::Closed { stream } };
         self.events.push(Event::Record(slot, Edge::End, stream));
         if fails {
             self.ledger.failed += 1;
@@ -238,12 +228,7 @@ impl Plain {
     fn age(&mut self, slot: usize, first_seen_ns: Option<u64>, after_ns: u64) {
         let since_ns = first_seen_ns.unwrap_or(self.now_ns);
         if self.now_ns - since_ns < after_ns {
-            self.stage(
-                slot,
-                Stage::Open {
-                    first_seen_ns: Some(since_ns),
-                },
-            );
+            self.stage(slot, Stage::Open { first_seen_ns: Some(since_ns) });
             return;
         }
         self.ledger.reclaimed += 1;

@@ -24,25 +24,13 @@ enum Name {
 
 #[derive(Clone, Debug)]
 enum Call {
-    Begin {
-        kernel: bool,
-        value: u64,
-        tag: SpanTag,
-        stream: u64,
-        fails: bool,
-    },
-    End {
-        name: Name,
-        stream: u64,
-        fails: bool,
-    },
+    Begin { kernel: bool, value: u64, tag: SpanTag, stream: u64, fails: bool },
+    End { name: Name, stream: u64, fails: bool },
     Cancel(Name),
     Answer(usize, SpanPoll),
     Lies(usize, Place),
     Wait(u64),
-    Harvest {
-        polls: bool,
-    },
+    Harvest { polls: bool },
 }
 
 fn stream() -> impl Strategy<Value = u64> {
@@ -134,11 +122,7 @@ impl Pair {
                     return (self.foreign, 0, Some(0));
                 };
                 let (token, id) = self.issued[at];
-                let token = if bits {
-                    SpanToken::from_bits(token.to_bits())
-                } else {
-                    token
-                };
+                let token = if bits { SpanToken::from_bits(token.to_bits()) } else { token };
                 (token, token.slot(), Some(id))
             }
             Name::Slot(slot) => (SpanToken::from_slot(slot), slot, None),
@@ -149,13 +133,7 @@ impl Pair {
     fn make(&mut self, call: &Call) -> Result<(), TestCaseError> {
         let source = self.ring.ops();
         match *call {
-            Call::Begin {
-                kernel,
-                value,
-                tag,
-                stream,
-                fails,
-            } => {
+            Call::Begin { kernel, value, tag, stream, fails } => {
                 source.fails(fails);
                 let key = if kernel {
                     SpanKey::Kernel(value)
@@ -169,11 +147,7 @@ impl Pair {
                     self.issued.push((token, id));
                 }
             }
-            Call::End {
-                ref name,
-                stream,
-                fails,
-            } => {
+            Call::End { ref name, stream, fails } => {
                 source.fails(fails);
                 let (token, slot, id) = self.resolve(name);
                 let ended = self.ring.end_span(token, stream);

@@ -106,11 +106,7 @@ impl Scripted {
 /// The gap that the source reads between two slots: some overlap.
 pub(crate) fn gap_ns(prev: usize, slot: usize) -> i64 {
     let gap_ns = 10 * prev as i64 + slot as i64;
-    if (prev + slot).is_multiple_of(3) {
-        -gap_ns
-    } else {
-        gap_ns
-    }
+    if (prev + slot).is_multiple_of(3) { -gap_ns } else { gap_ns }
 }
 
 impl EventOps for Scripted {

@@ -73,11 +73,7 @@ impl Served {
             self.harvest();
         }
         self.waiting += 1;
-        let tag = SpanTag {
-            lane: Some(lane),
-            armed: step.is_armed(),
-            step: self.enter(step),
-        };
+        let tag = SpanTag { lane: Some(lane), armed: step.is_armed(), step: self.enter(step) };
         let ring = match key {
             SpanKey::Lane(_) => &self.lanes,
             SpanKey::Kernel(_) => &self.kernels,
@@ -126,10 +122,7 @@ impl RecorderSource for Named {
         RecorderSnapshot::default()
     }
     fn name(&self, func: u64) -> Option<KernelName> {
-        Some(KernelName {
-            text: func.to_string().into(),
-            kind: RowKind::Kernel,
-        })
+        Some(KernelName { text: func.to_string().into(), kind: RowKind::Kernel })
     }
 }
 

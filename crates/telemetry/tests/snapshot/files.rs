@@ -11,11 +11,8 @@ use serde_json::Value;
 /// Of a server of 40 steps, all of them armed, with a kernel in a lane.
 fn taken() -> Snapshot {
     let mut served = Served::new();
-    let config = TelemetryConfig {
-        every: 1,
-        sampling: Sampling::EveryNth,
-        ..TelemetryConfig::default()
-    };
+    let config =
+        TelemetryConfig { every: 1, sampling: Sampling::EveryNth, ..TelemetryConfig::default() };
     served.telemetry.configure(config).unwrap();
     for _ in 0..40 {
         let step = served.telemetry.step_begin();
@@ -39,9 +36,8 @@ fn a_snapshot_of_version_1_is_read_and_what_it_does_not_tell_is_null() {
     let lane = &read.lanes[LANE_DECODE];
     assert_eq!((lane.gpu.sum_ns(), lane.gap.count()), (4_000_000, 400));
     assert_eq!((lane.figures, read.device), (None, None));
-    let rows: Vec<_> = (read.kernels.iter())
-        .map(|row| (row.name.as_deref(), row.kind, row.total_ns))
-        .collect();
+    let rows: Vec<_> =
+        (read.kernels.iter()).map(|row| (row.name.as_deref(), row.kind, row.total_ns)).collect();
     assert_eq!(
         rows,
         [
@@ -64,19 +60,13 @@ fn a_later_version_says_so_whatever_else_changed() {
     let later = r#"{"version":7,"sources":"many","lanes":{"new":"shape"}}"#;
     let error = serde_json::from_str::<Snapshot>(later).unwrap_err();
     let told = error.to_string();
-    assert!(
-        told.contains("of version 7: this reader knows versions up to 2"),
-        "{told}"
-    );
+    assert!(told.contains("of version 7: this reader knows versions up to 2"), "{told}");
 }
 
 #[test]
 fn the_version_is_written_first() {
     let json = serde_json::to_string(&taken()).unwrap();
-    assert!(
-        json.starts_with(&format!("{{\"version\":{SNAPSHOT_VERSION},")),
-        "{json}"
-    );
+    assert!(json.starts_with(&format!("{{\"version\":{SNAPSHOT_VERSION},")), "{json}");
 }
 
 /// Every record of a snapshot once more, without one of its fields.
@@ -146,12 +136,7 @@ fn what_is_no_finite_number_is_refused_where_it_is_made() {
                 error.as_mut().unwrap().total_ns = value;
             },
             |taken, value| {
-                taken.lanes[LANE_DECODE]
-                    .estimate
-                    .covered
-                    .as_mut()
-                    .unwrap()
-                    .share = value;
+                taken.lanes[LANE_DECODE].estimate.covered.as_mut().unwrap().share = value;
             },
         ];
         for spoil in spoil {

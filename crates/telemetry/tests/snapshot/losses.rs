@@ -41,33 +41,21 @@ fn a_step_without_places_keeps_its_sums() {
     served.harvest();
     let taken = served.telemetry.snapshot();
     let lane = &taken.lanes[LANE_DECODE];
-    assert_eq!(
-        (lane.incomplete.ns, taken.losses.unplaced_steps),
-        (1_000, 1)
-    );
-    assert_eq!(
-        lane.figures.unwrap().time_ns + lane.incomplete.ns,
-        lane.gpu.sum_ns()
-    );
+    assert_eq!((lane.incomplete.ns, taken.losses.unplaced_steps), (1_000, 1));
+    assert_eq!(lane.figures.unwrap().time_ns + lane.incomplete.ns, lane.gpu.sum_ns());
 }
 
 /// What the table has no place for may be of any row's name.
 #[test]
 fn where_the_table_is_full_an_error_knows_what_a_row_may_miss() {
     let mut served = Served::new();
-    let config = TelemetryConfig {
-        every: 1,
-        sampling: Sampling::EveryNth,
-        ..TelemetryConfig::default()
-    };
+    let config =
+        TelemetryConfig { every: 1, sampling: Sampling::EveryNth, ..TelemetryConfig::default() };
     served.telemetry.configure(config).unwrap();
     let recorder = source("GPU-1", 0);
     attach(&served.telemetry, &recorder);
     for func in 4..515 {
-        served
-            .telemetry
-            .instruments()
-            .record(SpanKey::Kernel(func), 1);
+        served.telemetry.instruments().record(SpanKey::Kernel(func), 1);
     }
     // Handle 1 finds a row, 2, of the same name, does not, nor does handle 0.
     for _ in 0..40 {
@@ -84,10 +72,7 @@ fn where_the_table_is_full_an_error_knows_what_a_row_may_miss() {
     let gemm = taken.kernels.iter().find(|row| row.name.is_some()).unwrap();
     let estimate = gemm.lanes[0].estimate;
     let error = estimate.error.unwrap().total_ns;
-    assert!(
-        (estimate.total_ns - 80_000.0).abs() <= 2.0 * error,
-        "{estimate:?}"
-    );
+    assert!((estimate.total_ns - 80_000.0).abs() <= 2.0 * error, "{estimate:?}");
     assert_eq!(taken.lanes[LANE_DECODE].estimate.left_out, 80);
 }
 

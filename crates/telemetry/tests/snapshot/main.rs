@@ -44,11 +44,7 @@ impl RecorderSource for Recorder {
     fn name(&self, func: u64) -> Option<KernelName> {
         (func <= 3).then(|| KernelName {
             text: "gemm".into(),
-            kind: if func == 3 {
-                RowKind::Graph
-            } else {
-                RowKind::Kernel
-            },
+            kind: if func == 3 { RowKind::Graph } else { RowKind::Kernel },
         })
     }
 }
@@ -75,11 +71,8 @@ fn kernel(func: u64, stream: u64) -> (SpanKey, usize, u64) {
 /// stream 2                    half a µs before their end one of 3 µs
 /// ```
 fn serve(served: &mut Served, steps: u64, every: u64) {
-    let config = TelemetryConfig {
-        every,
-        sampling: Sampling::EveryNth,
-        ..TelemetryConfig::default()
-    };
+    let config =
+        TelemetryConfig { every, sampling: Sampling::EveryNth, ..TelemetryConfig::default() };
     served.telemetry.configure(config).unwrap();
     for _ in 0..steps {
         let step = served.telemetry.step_begin();
@@ -150,10 +143,7 @@ fn a_lanes_figures_are_those_of_its_armed_steps() {
     let figures = taken.lanes[LANE_DECODE].figures.unwrap();
     assert_eq!((figures.steps, figures.time_ns), (100, 1_000_000));
     assert_eq!((figures.busy_ns, figures.overlap_ns), (650_000, 50_000));
-    assert_eq!(
-        (figures.lead_ns, figures.waited_ns, figures.tail_ns),
-        (100_000, 100_000, 150_000)
-    );
+    assert_eq!((figures.lead_ns, figures.waited_ns, figures.tail_ns), (100_000, 100_000, 150_000));
     assert_eq!(figures.idle_ns(), 350_000);
     assert_eq!((figures.waits, figures.outside_ns), (100, 0));
     assert_eq!(taken.device, Some(figures), "it has one lane");
@@ -172,10 +162,7 @@ fn rows_tell_samples_that_found_their_stream_busy_from_others() {
         "unknown while what an empty pair reads is"
     );
     assert_eq!((before.waits, before.waited_ns), (3, 3_000));
-    served.telemetry.set_floor(Floor {
-        pair_ns: Some(7_001),
-        ..Floor::default()
-    });
+    served.telemetry.set_floor(Floor { pair_ns: Some(7_001), ..Floor::default() });
     serve(&mut served, 5, 1);
     // Nobody named them: one row.
     let figures = served.telemetry.snapshot().kernels[0].figures;
@@ -184,17 +171,11 @@ fn rows_tell_samples_that_found_their_stream_busy_from_others() {
     // before it on its stream.
     assert_eq!(figures.busy_start_samples, 2 * 5);
     assert_eq!(figures.busy_start_ns, 5 * (2_000 + 1_000));
-    served.telemetry.set_floor(Floor {
-        pair_ns: Some(7_000),
-        ..Floor::default()
-    });
+    served.telemetry.set_floor(Floor { pair_ns: Some(7_000), ..Floor::default() });
     serve(&mut served, 1, 1);
     let figures = served.telemetry.snapshot().kernels[0].figures;
     assert_eq!(figures.busy_start_samples, 2 * 5 + 1);
-    assert_eq!(
-        (figures.idle_start_samples, figures.idle_start_ns),
-        (1, 1_000)
-    );
+    assert_eq!((figures.idle_start_samples, figures.idle_start_ns), (1, 1_000));
 }
 
 #[test]
@@ -227,10 +208,7 @@ fn a_closed_recorder_leaves_its_counts_and_names() {
     for other in ["GPU-2", "unknown"] {
         let refused = source(other, 1);
         let error = telemetry.attach(Arc::downgrade(&refused)).unwrap_err();
-        assert_eq!(
-            (error.ours.as_str(), error.theirs.as_str()),
-            ("GPU-1", other)
-        );
+        assert_eq!((error.ours.as_str(), error.theirs.as_str()), ("GPU-1", other));
         assert_eq!(telemetry.admits(other), Err(error));
     }
     let after = telemetry.snapshot();
@@ -272,10 +250,7 @@ fn an_empty_name_is_no_name_and_an_empty_gpu_no_label() {
             RecorderSnapshot::default()
         }
         fn name(&self, _: u64) -> Option<KernelName> {
-            Some(KernelName {
-                text: "".into(),
-                kind: RowKind::Kernel,
-            })
+            Some(KernelName { text: "".into(), kind: RowKind::Kernel })
         }
     }
     let telemetry = served(4, 4);
@@ -286,10 +261,7 @@ fn an_empty_name_is_no_name_and_an_empty_gpu_no_label() {
     let mut taken = telemetry.snapshot();
     assert_eq!(taken.labels.len(), 0);
     assert_eq!(taken.kernels.len(), 1);
-    assert_eq!(
-        (&taken.kernels[0].name, &taken.kernels[0].series),
-        (&None, &None)
-    );
+    assert_eq!((&taken.kernels[0].name, &taken.kernels[0].series), (&None, &None));
     assert_eq!(taken.kernel_series.len(), 1, "only that of all others");
     // One that a file tells is none either.
     let mut other = taken.clone();

@@ -33,18 +33,10 @@ fn two_processes_merge_to_what_one_would_have_seen() {
         kernels.map(|row| (row.total_ns, row.samples)).collect()
     };
     assert_eq!(totals(&merged), totals(&whole));
-    let (ours, theirs) = (
-        merged.lanes[LANE_DECODE].estimate,
-        whole.lanes[LANE_DECODE].estimate,
-    );
+    let (ours, theirs) = (merged.lanes[LANE_DECODE].estimate, whole.lanes[LANE_DECODE].estimate);
     assert_eq!(
         (ours.total_ns, ours.steps, ours.armed_steps, ours.armed_ns),
-        (
-            theirs.total_ns,
-            theirs.steps,
-            theirs.armed_steps,
-            theirs.armed_ns
-        )
+        (theirs.total_ns, theirs.steps, theirs.armed_steps, theirs.armed_ns)
     );
     let covered = (ours.covered.unwrap(), theirs.covered.unwrap());
     assert_eq!(covered.0.steps, covered.1.steps);
@@ -78,11 +70,7 @@ fn a_process_that_took_no_samples_dilutes_no_share_and_leaves_no_error() {
         let mut unsampled = Served::new();
         unsampled
             .telemetry
-            .configure(TelemetryConfig {
-                every: 1 << 40,
-                seed: 1,
-                ..TelemetryConfig::default()
-            })
+            .configure(TelemetryConfig { every: 1 << 40, seed: 1, ..TelemetryConfig::default() })
             .unwrap();
         for _ in 0..100 {
             let step = unsampled.telemetry.step_begin();

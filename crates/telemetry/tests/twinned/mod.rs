@@ -14,11 +14,7 @@ pub(crate) struct Graph {
 }
 
 pub(crate) fn edge(from: u32, to: u32) -> GraphEdge {
-    GraphEdge {
-        from,
-        to,
-        programmatic: false,
-    }
+    GraphEdge { from, to, programmatic: false }
 }
 
 impl Graph {
@@ -78,11 +74,7 @@ impl Graph {
             }
             assert!(order.len() > known, "the graph with its marks has a cycle");
         }
-        Twin {
-            nodes: self.nodes(),
-            before,
-            order,
-        }
+        Twin { nodes: self.nodes(), before, order }
     }
 }
 
@@ -110,18 +102,12 @@ impl Twin {
         let took = |vertex: usize| ns.get(vertex).copied().unwrap_or(cost);
         let mut end = 0;
         for &vertex in &self.order {
-            let ends = self.before[vertex]
-                .iter()
-                .map(|own| begins[*own] + took(*own));
+            let ends = self.before[vertex].iter().map(|own| begins[*own] + took(*own));
             begins[vertex] = ends.max().unwrap_or(0);
             end = end.max(begins[vertex] + took(vertex));
         }
         let stamps = begins.split_off(self.nodes);
-        Run {
-            begins,
-            stamps,
-            end,
-        }
+        Run { begins, stamps, end }
     }
 }
 

@@ -29,7 +29,5 @@ pub(super) fn path(file: &str) -> String {
 
 /// Every mistake.
 pub(super) fn all() -> impl Iterator<Item = &'static Mistake> {
-    [ring::ALL, steps::ALL, instruments::ALL]
-        .into_iter()
-        .flatten()
+    [ring::ALL, steps::ALL, instruments::ALL].into_iter().flatten()
 }

@@ -22,9 +22,8 @@ pub(super) const SECTION: Section = Section {
     body: Body::OnDevice(measure),
 };
 
-const DURATIONS_US: [u64; 14] = [
-    2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000,
-];
+const DURATIONS_US: [u64; 14] =
+    [2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000];
 
 /// GPU time of the kernel that a queued one waits behind.
 const BEFORE_NS: u64 = 300_000;
@@ -125,9 +124,7 @@ fn once(
     }
     let own = gpu.stamp()?;
     if own < ns as f64 {
-        return Err(Failure::Other(format!(
-            "the kernel says {own} ns of {ns} ns"
-        )));
+        return Err(Failure::Other(format!("the kernel says {own} ns of {ns} ns")));
     }
     Ok((span, Some(own)))
 }

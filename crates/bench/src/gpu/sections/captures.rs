@@ -64,13 +64,7 @@ fn measure(bench: &Bench) -> Result<(), Failure> {
             let told = case(bench, left, mode, who)?;
             left -= 1;
             broken += told.tried - told.survived;
-            let counts = [
-                told.tried,
-                told.harvested,
-                told.survived,
-                told.landed,
-                told.refused,
-            ];
+            let counts = [told.tried, told.harvested, told.survived, told.landed, told.refused];
             let counts = counts.map(Cell::count);
             table.row([mode_name.into(), name.into()].into_iter().chain(counts));
             bench.tell.table(&table);

@@ -68,12 +68,7 @@ fn measure(bench: &Bench) -> Result<(), Failure> {
             [found.least, found.median, found.p99, found.most].map(|ns| Cell::number(ns, 0));
         let tick = Cell::or_none(tick, 0, "all read the same");
         let count = Cell::count(found.count as u64);
-        table.row(
-            [name.into(), count]
-                .into_iter()
-                .chain(figures)
-                .chain([tick]),
-        );
+        table.row([name.into(), count].into_iter().chain(figures).chain([tick]));
         bench.tell.table(&table);
     }
     at_install(bench)
@@ -118,11 +113,7 @@ fn at_install(bench: &Bench) -> Result<(), Failure> {
     let recorder = rig::recorder(&bench.gpu, telemetry, Harvest::Explicit)?;
     let floor = telemetry.floor();
     let columns = [("figure", ""), ("value", "ns")];
-    let mut table = Table::new(
-        "install",
-        "What the recorder found when it was made.",
-        &columns,
-    );
+    let mut table = Table::new("install", "What the recorder found when it was made.", &columns);
     for (name, ns) in [
         ("an empty pair", floor.pair_ns),
         ("begin of a span", floor.begin_ns),

@@ -34,42 +34,26 @@ const BUSY_NS: u64 = 4_000_000;
 const ROWS: u32 = 16;
 
 fn measure(bench: &Bench) -> Result<(), Failure> {
-    bench.tell.note(format!(
-        "Reading the clock twice takes {:.0} ns.",
-        clock_ns()
-    ));
+    bench.tell.note(format!("Reading the clock twice takes {:.0} ns.", clock_ns()));
     let columns: Vec<(&str, &str)> = [("call", "")].into_iter().chain(COLUMNS).collect();
     let mut table = Table::new("calls", "Driver calls.", &columns);
     let rig = Rig::new(bench)?;
     let mut row = |name: &str, cost| rig.row(&mut table, name, cost);
     row("event record", rig.record().map(Some));
-    row(
-        "capture query, idle stream",
-        rig.capture_query(false).map(Some),
-    );
-    row(
-        "capture query, busy stream",
-        rig.capture_query(true).map(Some),
-    );
+    row("capture query, idle stream", rig.capture_query(false).map(Some));
+    row("capture query, busy stream", rig.capture_query(true).map(Some));
     row("capture mode exchange", rig.exchange().map(Some));
     row("event query, not ready", rig.query(true).map(Some));
     row("event query, ready", rig.query(false).map(Some));
     row("elapsed, first form", rig.elapsed_v1().map(Some));
     row("elapsed, second form (12.8)", rig.elapsed_v2());
-    row(
-        "launch of an empty kernel, to compare with",
-        rig.launch().map(Some),
-    );
+    row("launch of an empty kernel, to compare with", rig.launch().map(Some));
     recorder(bench, &rig, &columns)
 }
 
 /// What the recorder does with them.
 fn recorder(bench: &Bench, rig: &Rig<'_>, columns: &[(&str, &str)]) -> Result<(), Failure> {
-    let mut table = Table::new(
-        "recorder",
-        "Through the recorder, harvested explicitly.",
-        columns,
-    );
+    let mut table = Table::new("recorder", "Through the recorder, harvested explicitly.", columns);
     let every = rig.recorder(EVERY)?;
     let sampled = rig.recorder(DEFAULT)?;
     let mut row = |name: &str, cost: Result<_, _>| rig.row(&mut table, name, cost.map(Some));
@@ -78,15 +62,10 @@ fn recorder(bench: &Bench, rig: &Rig<'_>, columns: &[(&str, &str)]) -> Result<()
     row("launch on a step that is not armed", rig.unarmed(&sampled));
     row("harvest, for each span that lands", rig.landed(&every));
     row("harvest, nothing in flight", rig.idle_harvest(&every));
-    row(
-        "harvest, 64 spans of one busy stream",
-        rig.pending_harvest(&every),
-    );
+    row("harvest, 64 spans of one busy stream", rig.pending_harvest(&every));
     let health = every.health();
     if health.quarantined.is_some() || health.polls_refused > 0 {
-        bench
-            .tell
-            .note(format!("The recorder met trouble: {health:?}"));
+        bench.tell.note(format!("The recorder met trouble: {health:?}"));
     }
     Ok(())
 }
@@ -99,11 +78,7 @@ struct Rig<'b> {
 
 impl<'b> Rig<'b> {
     fn new(bench: &'b Bench) -> Result<Self, Failure> {
-        Ok(Self {
-            bench,
-            stream: bench.gpu.stream()?,
-            events: bench.gpu.events(CALLS + 1)?,
-        })
+        Ok(Self { bench, stream: bench.gpu.stream()?, events: bench.gpu.events(CALLS + 1)? })
     }
 
     /// Tells a row more; where it cannot be measured, why.
@@ -151,10 +126,7 @@ impl<'b> Rig<'b> {
     }
 
     fn record(&self) -> Result<Cost, Failure> {
-        self.cost(
-            || self.quiet(),
-            |at| self.bench.gpu.record(self.events[at], self.stream),
-        )
+        self.cost(|| self.quiet(), |at| self.bench.gpu.record(self.events[at], self.stream))
     }
 
     fn capture_query(&self, busy: bool) -> Result<Cost, Failure> {
@@ -197,10 +169,7 @@ impl<'b> Rig<'b> {
         let gpu = &self.bench.gpu;
         self.cost(
             || self.recorded(false),
-            |at| {
-                gpu.elapsed(self.events[at], self.events[at + 1])
-                    .map(|ns| _ = black_box(ns))
-            },
+            |at| gpu.elapsed(self.events[at], self.events[at + 1]).map(|ns| _ = black_box(ns)),
         )
     }
 
@@ -210,12 +179,11 @@ impl<'b> Rig<'b> {
             return Ok(None);
         }
         let prepare = || self.recorded(false);
-        let cost = self.cost(prepare, |at| {
-            match gpu.read_v2(self.events[at], self.events[at + 1]) {
+        let cost =
+            self.cost(prepare, |at| match gpu.read_v2(self.events[at], self.events[at + 1]) {
                 Some(read) => read.map(|ms| _ = black_box(ms)),
                 None => Err(Failure::Missing(c"cuEventElapsedTime_v2")),
-            }
-        });
+            });
         cost.map(Some)
     }
 
@@ -285,11 +253,7 @@ impl<'b> Rig<'b> {
             }
         }
         let means = summary(means).ok_or_else(dropped)?;
-        Ok(Cost {
-            median_ns: means.median,
-            p99_ns: means.p99,
-            calls: means.count * CALLS,
-        })
+        Ok(Cost { median_ns: means.median, p99_ns: means.p99, calls: means.count * CALLS })
     }
 
     fn idle_harvest(&self, recorder: &Recorder) -> Result<Cost, Failure> {

@@ -35,13 +35,8 @@ fn measure(driver: &Driver, tell: &Tell) -> Result<(), Failure> {
         let found = unsafe { library.get::<*const std::ffi::c_void>(name.as_bytes()) };
         found.ok().map(|address| *address)
     };
-    let columns = [
-        ("script", ""),
-        ("line", "count"),
-        ("call", ""),
-        ("expected", ""),
-        ("found", ""),
-    ];
+    let columns =
+        [("script", ""), ("line", "count"), ("call", ""), ("expected", ""), ("found", "")];
     let mut table = Table::new("differences", "Differences.", &columns);
     let (scripts, mut is_held) = (legal(), false);
     for script in &scripts {
@@ -76,10 +71,7 @@ mod tests {
 
     #[test]
     fn the_script_before_cu_init_comes_first_and_is_the_only_one() {
-        let alone = legal()
-            .iter()
-            .map(|script| script.own_process)
-            .collect::<Vec<_>>();
+        let alone = legal().iter().map(|script| script.own_process).collect::<Vec<_>>();
         assert!(alone[0] && !alone[1..].contains(&true), "{alone:?}");
     }
 }

@@ -125,12 +125,9 @@ fn block(
     telemetry: Option<&'static Telemetry>,
 ) -> Result<Block, Failure> {
     let gpu = &bench.gpu;
-    let recorder = telemetry
-        .map(|telemetry| rig::recorder(gpu, telemetry, Harvest::default()))
-        .transpose()?;
-    let named = recorder
-        .as_ref()
-        .map(|recorder| (recorder, recorder.graph("graph")));
+    let recorder =
+        telemetry.map(|telemetry| rig::recorder(gpu, telemetry, Harvest::default())).transpose()?;
+    let named = recorder.as_ref().map(|recorder| (recorder, recorder.graph("graph")));
     let around = Around::new(gpu)?;
     let mut block = Block::default();
     let level = telemetry.map(|telemetry| (telemetry, telemetry.level()));
@@ -171,21 +168,12 @@ fn row(launches: usize, watch: &Watch, blocks: &[Block], bare: &[Block]) -> Opti
     let all = |figure: fn(&Block) -> f64| summary(blocks.iter().map(figure).collect());
     let ratios = |figure: fn(&Block) -> f64| {
         let pairs = blocks.iter().zip(bare);
-        summary(
-            pairs
-                .map(|(ours, none)| figure(ours) / figure(none))
-                .collect(),
-        )
+        summary(pairs.map(|(ours, none)| figure(ours) / figure(none)).collect())
     };
     let (host, gpu) = (all(|block| block.host_ns)?, all(|block| block.gpu_ns)?);
     let host_ratio = ratios(|block| block.host_ns)?;
     let gpu_ratio = ratios(|block| block.gpu_ns)?;
-    let each = summary(
-        blocks
-            .iter()
-            .flat_map(|block| block.hosts_ns.clone())
-            .collect(),
-    )?;
+    let each = summary(blocks.iter().flat_map(|block| block.hosts_ns.clone()).collect())?;
     Some(vec![
         Cell::count(launches as u64),
         watch.name.into(),
@@ -207,12 +195,7 @@ mod tests {
     use super::{Block, Cell, WATCHES, row};
 
     fn block(host_ns: f64, gpu_ns: f64) -> Block {
-        Block {
-            host_ns,
-            gpu_ns,
-            hosts_ns: vec![host_ns, 3.0 * host_ns],
-            dropped: 1,
-        }
+        Block { host_ns, gpu_ns, hosts_ns: vec![host_ns, 3.0 * host_ns], dropped: 1 }
     }
 
     #[test]
@@ -221,10 +204,7 @@ mod tests {
         let ours = [block(2e6, 2e6), block(2e6, 3e6), block(6e6, 2e6)];
         let cells = row(50, &WATCHES[1], &ours, &bare).expect("a row");
         assert_eq!(cells[3], Cell::Number(2_000.0, 1));
-        assert_eq!(
-            cells[4..7],
-            [1.5, 1.0, 2.0].map(|ratio| Cell::Number(ratio, 3))
-        );
+        assert_eq!(cells[4..7], [1.5, 1.0, 2.0].map(|ratio| Cell::Number(ratio, 3)));
         assert_eq!(cells[8], Cell::Number(1.0, 3)); // Of the six steps of 2, 2, 6, 6, 6 and 18 ms.
         assert_eq!(cells[9], Cell::Number(6_000.0, 1));
         assert_eq!(cells[10], Cell::Number(18_000.0, 1));

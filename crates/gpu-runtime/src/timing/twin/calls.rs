@@ -72,12 +72,7 @@ impl<'a> Workplace<'a> {
             return Err(asked("cuCtxPushCurrent", status));
         }
         match ops.exchange_mode(CAPTURE_MODE_RELAXED) {
-            Ok(outer_mode) => Ok(Self {
-                ops,
-                api,
-                outer_mode,
-                _busy: busy,
-            }),
+            Ok(outer_mode) => Ok(Self { ops, api, outer_mode, _busy: busy }),
             Err(status) => {
                 ops.pop_context();
                 Err(asked("cuThreadExchangeStreamCaptureMode", status))
@@ -146,11 +141,7 @@ impl<'a> Workplace<'a> {
             kinds.push(NodeType(kind));
         }
         let edges = self.edges(graph, &nodes)?;
-        Ok(Read {
-            nodes,
-            kinds,
-            edges,
-        })
+        Ok(Read { nodes, kinds, edges })
     }
 
     fn edges(
@@ -183,18 +174,13 @@ impl<'a> Workplace<'a> {
             None => unsafe { (api.get_edges)(graph, first, second, &raw mut count) },
         });
         told.map_err(|error| match error {
-            TwinError::Driver {
-                status: Status::ERROR_LOSSY_QUERY,
-                ..
-            } => TwinError::EdgeData,
+            TwinError::Driver { status: Status::ERROR_LOSSY_QUERY, .. } => TwinError::EdgeData,
             error => error,
         })?;
         let mut places: Vec<_> = nodes.iter().copied().zip(0..).collect();
         places.sort_unstable();
         let place = |node: &CUgraphNode| {
-            let at = places
-                .binary_search_by_key(node, |(known, _)| *known)
-                .ok()?;
+            let at = places.binary_search_by_key(node, |(known, _)| *known).ok()?;
             places.get(at).map(|(_, place)| *place)
         };
         let edges = from.iter().zip(&to).zip(data).take(count);
@@ -291,9 +277,7 @@ impl<'a> Workplace<'a> {
 
     pub(super) fn remove(&self, mark: CUgraphNode) -> Result<(), TwinError> {
         // SAFETY: a node that was added to our clone, and is taken out once.
-        self.call("cuGraphDestroyNode", |api| unsafe {
-            (api.destroy_node)(mark)
-        })
+        self.call("cuGraphDestroyNode", |api| unsafe { (api.destroy_node)(mark) })
     }
 
     pub(super) fn instantiate(&self, copy: CUgraph, flags: u64) -> Result<CUgraphExec, TwinError> {

@@ -53,9 +53,7 @@ pub(in crate::timing) const NODE_BYTES: usize = 10_000;
 impl TwinsConfig {
     /// The option that is out of its range.
     pub(in crate::timing) fn flaw(&self) -> Option<(&'static str, usize)> {
-        let Self {
-            marks, resident, ..
-        } = *self;
+        let Self { marks, resident, .. } = *self;
         if !(LEAST_MARKS..=1 << 16).contains(&marks) {
             return Some(("twins.marks", marks));
         }

@@ -64,10 +64,7 @@ impl Nodes {
                 programmatic: data.kind == PROGRAMMATIC,
             }
         };
-        Ok(Self {
-            rows: rows?,
-            edges: read.edges.iter().map(edge).collect(),
-        })
+        Ok(Self { rows: rows?, edges: read.edges.iter().map(edge).collect() })
     }
 }
 
@@ -79,11 +76,7 @@ fn kernel(
 ) -> Result<u64, TwinError> {
     let params = at.kernel_of(node)?;
     let function = params.function as u64;
-    let handle = if function == 0 {
-        params.kernel as u64
-    } else {
-        function
-    };
+    let handle = if function == 0 { params.kernel as u64 } else { function };
     // SAFETY: what a node of a live graph runs is loaded.
     let kernel = unsafe { KernelRef::from_raw(handle) };
     if let Some(row) = shared.names.row(kernel) {
@@ -121,16 +114,9 @@ impl Graphs {
         }
         let shape = GraphShape::new(nodes.rows.clone(), &nodes.edges);
         let shape = shape.map_err(|_| TwinError::NoShape)?;
-        let planner = Planner::new(shape, marks, seed).map_err(|error| TwinError::FewMarks {
-            marks: error.marks,
-            least: error.least,
-        })?;
-        graphs.push(Graph {
-            row,
-            nodes,
-            estimates: planner.estimates(),
-            planner,
-        });
+        let planner = Planner::new(shape, marks, seed)
+            .map_err(|error| TwinError::FewMarks { marks: error.marks, least: error.least })?;
+        graphs.push(Graph { row, nodes, estimates: planner.estimates(), planner });
         Ok(graphs.len() - 1)
     }
 

@@ -171,19 +171,11 @@ impl Twin<'_> {
         let shared = self.shared.as_deref().ok_or(TwinError::Silent)?;
         let twins = shared.twins.as_deref().ok_or(TwinError::Off)?;
         let at = Workplace::open(shared)?;
-        let source = RawGraph {
-            graph,
-            ..self.source.get()
-        };
+        let source = RawGraph { graph, ..self.source.get() };
         let is_told = self.updates == Updates::Told;
         let (copy, read) = Marked::new(&at, &source, (twins.config.nodes, is_told))?;
         // From here on `end` takes it back.
-        self.parts.replace(Some(Parts {
-            copy,
-            graph: usize::MAX,
-            is_new: true,
-            is_behind: false,
-        }));
+        self.parts.replace(Some(Parts { copy, graph: usize::MAX, is_new: true, is_behind: false }));
         let nodes = read.nodes.len();
         twins.book(self.booked.replace(0), nodes)?;
         self.booked.set(nodes);
@@ -214,11 +206,7 @@ impl Twin<'_> {
         let plan = twins.graphs.plan(parts.graph).ok_or(TwinError::NoShape)?;
         let (marks, stream) = (plan.marks(), twins.stream as CUstream);
         parts.copy.instantiate(at, marks, seat.events(), stream)?;
-        self.plan_left.set(if plan.is_complete() {
-            u32::MAX
-        } else {
-            twins.config.plan_launches
-        });
+        self.plan_left.set(if plan.is_complete() { u32::MAX } else { twins.config.plan_launches });
         parts.is_new = false;
         seat.load(parts.graph, plan);
         self.exec.set(parts.copy.exec());
@@ -306,10 +294,7 @@ impl Twin<'_> {
         };
         parts.is_behind = true;
         self.plan_left.set(u32::MAX);
-        let exec = self
-            .exec
-            .get()
-            .filter(|_| self.state.get() == TwinState::Ready);
+        let exec = self.exec.get().filter(|_| self.state.get() == TwinState::Ready);
         let node_of = |node| parts.copy.node_of(node).unwrap_or_default();
         let is_taken = done.is_ok() && exec.is_some_and(|exec| update(exec, &node_of).is_ok());
         if self.state.get() == TwinState::Ready && !is_taken {

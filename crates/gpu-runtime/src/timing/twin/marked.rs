@@ -95,11 +95,7 @@ impl Marked {
                 Point::Mark(place) => self.marks.get(place as usize).copied(),
             };
             let after: Vec<_> = mark.after.iter().filter_map(point).collect();
-            let before: Vec<_> = mark
-                .before
-                .iter()
-                .filter_map(|place| node(*place))
-                .collect();
+            let before: Vec<_> = mark.before.iter().filter_map(|place| node(*place)).collect();
             let made = at.add_mark(self.graph, *event, (&after, &before))?;
             self.marks.push(made);
         }
@@ -117,10 +113,7 @@ impl Marked {
     /// The clone's node for one of the application's.
     pub(super) fn node_of(&self, original: u64) -> Option<u64> {
         let key = original as CUgraphNode;
-        let at = self
-            .originals
-            .binary_search_by_key(&key, |(original, _)| *original)
-            .ok()?;
+        let at = self.originals.binary_search_by_key(&key, |(original, _)| *original).ok()?;
         self.originals.get(at).map(|(_, node)| *node as u64)
     }
 

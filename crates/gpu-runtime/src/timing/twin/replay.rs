@@ -37,10 +37,7 @@ pub(super) struct Last {
 
 impl Last {
     pub(super) const fn none() -> Self {
-        Self {
-            stream: Cell::new(NONE),
-            twin: Cell::new(None),
-        }
+        Self { stream: Cell::new(NONE), twin: Cell::new(None) }
     }
 }
 
@@ -124,8 +121,7 @@ impl Twin<'_> {
                     twins.counts.launched.add(1);
                     return Ok(());
                 }
-                self.state
-                    .set(TwinState::Retired(TwinError::Launch { status }));
+                self.state.set(TwinState::Retired(TwinError::Launch { status }));
                 twins.counts.plain(Plain::Failed);
                 self.launch_plain(stream)
             }

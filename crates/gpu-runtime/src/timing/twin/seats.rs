@@ -135,9 +135,7 @@ impl Seat {
     fn take(&self) -> bool {
         let (free, taken) = (State::Free as u32, State::Taken as u32);
         // Acquire: as in `state`. Relaxed: the seat is another's.
-        self.state
-            .compare_exchange(free, taken, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
+        self.state.compare_exchange(free, taken, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Whether a pass has something to ask.
@@ -159,9 +157,7 @@ impl Seat {
     pub(super) fn last_events(&self) -> Vec<usize> {
         let work = self.work();
         let marks = work.plan.iter().flat_map(|plan| plan.marks());
-        let last = marks
-            .zip(&self.events)
-            .filter(|(mark, _)| mark.before.is_empty());
+        let last = marks.zip(&self.events).filter(|(mark, _)| mark.before.is_empty());
         last.map(|(_, event)| *event).collect()
     }
 
@@ -234,9 +230,7 @@ impl Seat {
             }
         }
         if let Some(plan) = &work.plan
-            && twins
-                .graphs
-                .add(work.graph, plan, &work.read_ns, work.span_ns)
+            && twins.graphs.add(work.graph, plan, &work.read_ns, work.span_ns)
         {
             twins.counts.read.add(1);
         } else {
@@ -251,11 +245,7 @@ impl Work {
     /// Nothing is in flight.
     fn rest(&mut self, seat: &Seat) {
         self.read_ns.clear();
-        seat.set(if self.is_left {
-            State::Free
-        } else {
-            State::Ready
-        });
+        seat.set(if self.is_left { State::Free } else { State::Ready });
     }
 }
 
@@ -283,11 +273,7 @@ impl Twins {
             // SAFETY: made above, and nobody has them.
             let _ = unsafe { destroy_all(driver, events.iter().copied()) };
             let made = asked;
-            return Err(InstallError::Events {
-                asked,
-                made,
-                status,
-            });
+            return Err(InstallError::Events { asked, made, status });
         }
         Ok(Self {
             config,

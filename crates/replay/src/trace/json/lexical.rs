@@ -42,10 +42,8 @@ pub(super) fn is_scalar(word: &[u8]) -> bool {
         rest = &fraction[count..];
     }
     if let Some((b'e' | b'E', exponent)) = rest.split_first() {
-        let exponent = exponent
-            .strip_prefix(b"+")
-            .or(exponent.strip_prefix(b"-"))
-            .unwrap_or(exponent);
+        let exponent =
+            exponent.strip_prefix(b"+").or(exponent.strip_prefix(b"-")).unwrap_or(exponent);
         let count = digits(exponent);
         return count > 0 && count == exponent.len();
     }

@@ -111,10 +111,7 @@ impl<R: Read> Json<R> {
     /// column of the last one.
     pub(super) fn place(&self) -> (usize, usize) {
         let taken = self.before + self.at as u64 - self.line_start;
-        (
-            self.line,
-            taken as usize + usize::from(self.at < self.filled),
-        )
+        (self.line, taken as usize + usize::from(self.at < self.filled))
     }
 
     fn peek(&mut self) -> Result<Option<u8>> {
@@ -312,9 +309,7 @@ impl<R: Read> Json<R> {
                 }
                 _ => {
                     let rest = &self.buffer[self.at..self.filled];
-                    let plain = rest
-                        .iter()
-                        .position(|b| matches!(b, b'"' | b'\\' | 0..0x20));
+                    let plain = rest.iter().position(|b| matches!(b, b'"' | b'\\' | 0..0x20));
                     let run = plain.unwrap_or(rest.len());
                     if let Some(text) = text.as_deref_mut() {
                         text.extend_from_slice(&rest[..run]);

@@ -118,28 +118,13 @@ proptest! {
 
 #[test]
 fn what_is_left_out_or_one_comma_too_many() {
-    for (text, odd) in [
-        ("[1,2,]", 0),
-        ("{\"a\":1,}", 0),
-        ("{\"a\":,\"b\":}", 2),
-        ("[,]", 1),
-    ] {
+    for (text, odd) in [("[1,2,]", 0), ("{\"a\":1,}", 0), ("{\"a\":,\"b\":}", 2), ("[,]", 1)] {
         let mut json = Json::new(text.as_bytes());
         json.skip().expect(text);
         json.end().expect(text);
         assert_eq!(json.odd, odd, "{text}");
     }
-    for text in [
-        "[1 2]",
-        "{\"a\" 1}",
-        "{a:1}",
-        "[1}",
-        "{\"a\":1]",
-        "{,}",
-        "[1,",
-        "{\"a\"",
-        "\"a",
-    ] {
+    for text in ["[1 2]", "{\"a\" 1}", "{a:1}", "[1}", "{\"a\":1]", "{,}", "[1,", "{\"a\"", "\"a"] {
         assert!(Json::new(text.as_bytes()).skip().is_err(), "{text}");
     }
 }

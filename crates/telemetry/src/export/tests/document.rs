@@ -16,11 +16,7 @@ fn table() -> String {
         } else {
             ""
         };
-        let labels: Vec<String> = family
-            .labels
-            .iter()
-            .map(|label| format!("`{label}`"))
-            .collect();
+        let labels: Vec<String> = family.labels.iter().map(|label| format!("`{label}`")).collect();
         out += &format!(
             "| `{}` | {metric_type} | {unit} | {} | {} | {} |\n",
             family.full_name(),
@@ -36,9 +32,5 @@ fn table() -> String {
 fn the_documented_metrics_are_the_ones_there_are() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
     let document = std::fs::read_to_string(path).expect("docs/metrics.md");
-    assert!(
-        document.contains(&table()),
-        "docs/metrics.md needs this table:\n\n{}",
-        table()
-    );
+    assert!(document.contains(&table()), "docs/metrics.md needs this table:\n\n{}", table());
 }

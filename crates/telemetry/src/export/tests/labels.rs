@@ -31,32 +31,21 @@ fn labels_are_checked() {
 
 #[test]
 fn labels_hold_any_character() {
-    let all: String = (0..=0x17f)
-        .filter_map(char::from_u32)
-        .chain(['😀', '\u{2028}'])
-        .collect();
+    let all: String = (0..=0x17f).filter_map(char::from_u32).chain(['😀', '\u{2028}']).collect();
     let value = all.clone();
     let snapshot = move || {
         let mut snapshot = full();
         snapshot.labels.insert("pod".to_owned(), value.clone());
-        snapshot
-            .labels
-            .insert("no label".to_owned(), "x".to_owned());
+        snapshot.labels.insert("no label".to_owned(), "x".to_owned());
         snapshot.labels.insert("kernel".to_owned(), "x".to_owned());
         [snapshot]
     };
     let page = text(&MetraleCollector::from_fn(snapshot));
-    let line = page
-        .split('\n')
-        .find(|line| line.starts_with("metrale_steps_total"))
-        .unwrap();
+    let line = page.split('\n').find(|line| line.starts_with("metrale_steps_total")).unwrap();
     let clean = |c: char| if c.is_control() { '?' } else { c };
     let expected: String = all.chars().map(clean).collect();
     let escaped = expected.replace('\\', "\\\\").replace('"', "\\\"");
-    assert_eq!(
-        line,
-        format!("metrale_steps_total{{gpu=\"unknown\",pod=\"{escaped}\"}} 0")
-    );
+    assert_eq!(line, format!("metrale_steps_total{{gpu=\"unknown\",pod=\"{escaped}\"}} 0"));
 }
 
 /// A recorder of a GPU.
@@ -64,10 +53,7 @@ struct Recorder(&'static str);
 
 impl RecorderSource for Recorder {
     fn recorder(&self) -> RecorderSnapshot {
-        RecorderSnapshot {
-            gpu: self.0.to_owned(),
-            ..RecorderSnapshot::default()
-        }
+        RecorderSnapshot { gpu: self.0.to_owned(), ..RecorderSnapshot::default() }
     }
 
     fn name(&self, _: u64) -> Option<KernelName> {
@@ -79,9 +65,7 @@ impl RecorderSource for Recorder {
 fn series(page: &str) -> Vec<&str> {
     let lines = page.lines().filter(|line| line.starts_with("metrale_"));
     let series = lines.filter_map(|line| Some(line.rsplit_once(' ')?.0));
-    series
-        .filter(|series| !series.starts_with("metrale_export"))
-        .collect()
+    series.filter(|series| !series.starts_with("metrale_export")).collect()
 }
 
 #[test]

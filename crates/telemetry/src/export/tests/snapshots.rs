@@ -33,10 +33,7 @@ fn several_gpus_have_series_each_and_what_has_the_same_labels_is_merged() {
             "metrale_gpu_kernel_sampled_seconds_total{{gpu=\"unknown\",kernel=\"{name}\",kind=\"kernel\"}}"
         )
     };
-    assert_eq!(
-        (merged[&kernel("gemm")], merged[&kernel("other")]),
-        (3.0, 1e-8)
-    );
+    assert_eq!((merged[&kernel("gemm")], merged[&kernel("other")]), (3.0, 1e-8));
 
     assert_eq!(states(&page), [1, 1, 0, 0, 0]);
 }
@@ -46,9 +43,7 @@ fn states(page: &str) -> [u64; 5] {
     ["shown", "added", "repeated", "other_version", "no_gpu"].map(|state| {
         let end = format!("state=\"{state}\"}} ");
         let mut lines = page.lines();
-        let count = lines
-            .find_map(|line| line.split_once(&end))
-            .expect("a state");
+        let count = lines.find_map(|line| line.split_once(&end)).expect("a state");
         count.1.parse().expect("a count")
     })
 }
@@ -57,9 +52,8 @@ fn process(labels: &[(&str, &str)], steps: u64) -> Snapshot {
     let mut snapshot = full();
     snapshot.steps = steps;
     let labels = labels.iter();
-    snapshot.labels = labels
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-        .collect();
+    snapshot.labels =
+        labels.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     snapshot
 }
 
@@ -94,12 +88,9 @@ fn workers_have_series_each_and_no_page_has_one_twice() {
     let page = text(&collector());
     assert_eq!(states(&page), [4, 1, 1, 1, 1]);
     let samples = samples(&page);
-    for (gpu, rank, steps) in [
-        ("GPU-1", "0", 11.0),
-        ("GPU-1", "1", 2.0),
-        ("GPU-2", "1", 3.0),
-        ("GPU-2", "3", 100_000.0),
-    ] {
+    for (gpu, rank, steps) in
+        [("GPU-1", "0", 11.0), ("GPU-1", "1", 2.0), ("GPU-2", "1", 3.0), ("GPU-2", "3", 100_000.0)]
+    {
         let series = format!("metrale_steps_total{{gpu=\"{gpu}\",rank=\"{rank}\"}}");
         assert_eq!(samples[&series], steps, "{series}");
     }
@@ -123,10 +114,7 @@ fn a_registry_takes_one_collector() {
     let mut registry = Registry::default();
     let below = registry.sub_registry_with_prefix("app");
     collector().register(below).unwrap();
-    assert_eq!(
-        collector().register(&mut registry),
-        Err(RegisterError::Twice)
-    );
+    assert_eq!(collector().register(&mut registry), Err(RegisterError::Twice));
 }
 
 #[test]
@@ -140,12 +128,7 @@ fn a_scrape_has_no_side_effect() {
     telemetry.instruments().record(SpanKey::Kernel(64), 1);
     let before = text(&collector);
     assert_eq!(text(&collector), before);
-    let KernelSeries {
-        label,
-        total_ns,
-        samples,
-        ..
-    } = &telemetry.snapshot().kernel_series[0];
+    let KernelSeries { label, total_ns, samples, .. } = &telemetry.snapshot().kernel_series[0];
     assert_eq!((label.as_str(), *total_ns, *samples), ("64", 1, 1));
     assert!(
         before.contains("kernel_samples_total{gpu=\"unknown\",kernel=\"64\",kind=\"kernel\"} 1\n"),

@@ -98,12 +98,7 @@ pub(crate) struct KernelSums {
 }
 
 impl KernelSums {
-    pub(crate) const NONE: Self = Self {
-        steps: 0,
-        sum_ns: 0,
-        squares: 0.0,
-        products: 0.0,
-    };
+    pub(crate) const NONE: Self = Self { steps: 0, sum_ns: 0, squares: 0.0, products: 0.0 };
 
     pub(crate) fn add(&mut self, ns: u64, lane_ns: u64) {
         self.steps += 1;
@@ -122,11 +117,7 @@ pub(crate) struct LaneSums {
 }
 
 impl LaneSums {
-    pub(crate) const NONE: Self = Self {
-        steps: 0,
-        ns: 0,
-        squares: 0.0,
-    };
+    pub(crate) const NONE: Self = Self { steps: 0, ns: 0, squares: 0.0 };
 
     pub(crate) fn add(&mut self, ns: u64) {
         self.steps += 1;
@@ -376,10 +367,8 @@ impl Estimates {
     ) -> Vec<KernelEstimate> {
         let one = |lane: usize, place: usize| {
             let index = *self.index.get(place)?.get(lane)?;
-            let (row, sums) = (
-                self.rows.get(usize::from(index).checked_sub(1)?)?,
-                &self.lanes[lane],
-            );
+            let (row, sums) =
+                (self.rows.get(usize::from(index).checked_sub(1)?)?, &self.lanes[lane]);
             let estimate = if sampling == Sampling::Spread {
                 statistics::of_spread(row, sums, every)
             } else {
@@ -390,11 +379,7 @@ impl Estimates {
         let of_lane = |lane: usize| {
             places.iter().filter_map(move |&(place, func)| {
                 let estimate = one(lane, place)?;
-                Some(KernelEstimate {
-                    func,
-                    lane,
-                    estimate,
-                })
+                Some(KernelEstimate { func, lane, estimate })
             })
         };
         (0..MAX_LANES).flat_map(of_lane).collect()

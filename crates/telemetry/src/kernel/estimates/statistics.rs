@@ -99,11 +99,7 @@ mod finite {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
         let value = f64::deserialize(from)?;
-        if value.is_finite() {
-            Ok(value)
-        } else {
-            Err(de::Error::custom(refuse(value)))
-        }
+        if value.is_finite() { Ok(value) } else { Err(de::Error::custom(refuse(value))) }
     }
 }
 
@@ -114,10 +110,8 @@ pub(crate) fn ratio(part: &KernelSums, whole: &LaneSums) -> Option<(f64, f64)> {
         return None;
     }
     let share = part.sum_ns as f64 / whole.ns as f64;
-    let squares = (share * share).mul_add(
-        whole.squares,
-        (-2.0 * share).mul_add(part.products, part.squares),
-    );
+    let squares =
+        (share * share).mul_add(whole.squares, (-2.0 * share).mul_add(part.products, part.squares));
     Some((share, deviation(squares, whole.steps) / whole.ns as f64))
 }
 
@@ -171,10 +165,7 @@ impl Estimate {
             share,
             error: error
                 .filter(|_| steps >= ENOUGH_STEPS)
-                .map(|error| StandardError {
-                    total_ns: error * lane_ns,
-                    share: error,
-                }),
+                .map(|error| StandardError { total_ns: error * lane_ns, share: error }),
         }
     }
 }
@@ -263,17 +254,9 @@ mod tests {
     fn under_spread_a_lost_launch_leaves_no_error_to_claim() {
         let x = [10.0; 40];
         let lane = lane(&[], 40);
-        assert!(
-            of_spread(&kernel(&x, &x), &lane, 8)
-                .unwrap()
-                .error
-                .is_some()
-        );
-        let lose: [fn(&mut Lane); 3] = [
-            |lane| lane.incomplete = 1,
-            |lane| lane.left_out = 1,
-            |lane| lane.lost = 1,
-        ];
+        assert!(of_spread(&kernel(&x, &x), &lane, 8).unwrap().error.is_some());
+        let lose: [fn(&mut Lane); 3] =
+            [|lane| lane.incomplete = 1, |lane| lane.left_out = 1, |lane| lane.lost = 1];
         for lose in lose {
             let mut lane = lane;
             lose(&mut lane);
@@ -283,9 +266,7 @@ mod tests {
 
     #[test]
     fn under_spread_each_sample_stands_for_n() {
-        let x: Vec<f64> = (0..640)
-            .map(|n| if n % 16 == 0 { 100.0 } else { 0.0 })
-            .collect();
+        let x: Vec<f64> = (0..640).map(|n| if n % 16 == 0 { 100.0 } else { 0.0 }).collect();
         let mut lane = lane(&[], 640);
         lane.total_ns = 640_000;
         let found = of_spread(&kernel(&x, &x), &lane, 8).unwrap();

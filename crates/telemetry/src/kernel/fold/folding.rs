@@ -38,12 +38,7 @@ impl Fold {
         }
         self.lanes = into.lanes();
         into.take_log_memory();
-        Folding {
-            fold: self,
-            table,
-            into,
-            landing: into.landing(),
-        }
+        Folding { fold: self, table, into, landing: into.landing() }
     }
 }
 
@@ -84,12 +79,7 @@ impl Folding<'_> {
         if is_region(func) {
             return self.region(func, span);
         }
-        let Self {
-            fold,
-            table,
-            landing,
-            ..
-        } = self;
+        let Self { fold, table, landing, .. } = self;
         // The step first: launches are added to a step that is known.
         let is_in_run = fold.spans.is_in_run(span.flags) || fold.begin_run(table, span.flags);
         let row = landing.launch(func, span.flags, span.ns, |launches| {
@@ -102,12 +92,7 @@ impl Folding<'_> {
 
     #[inline(never)]
     fn region(&mut self, row: u64, span: Landed) {
-        let Self {
-            fold,
-            table,
-            landing,
-            ..
-        } = self;
+        let Self { fold, table, landing, .. } = self;
         // The step first, as of a launch.
         let track = span.flags.track();
         let entry = track.and_then(|track| fold.count(table, track));
@@ -201,12 +186,7 @@ impl Folding<'_> {
     /// As [`finish`](Self::finish), for the last time: what still waits is
     /// folded as incomplete.
     pub fn give_up(self) {
-        let Self {
-            fold,
-            table,
-            into,
-            landing,
-        } = self;
+        let Self { fold, table, into, landing } = self;
         landing.finish(|launches| fold.add_row(&launches));
         // Once, when a recorder ends: a reader's copy is waited for.
         let (mut folded, mut log) = (lock(&into.folded), lock(&into.log));
@@ -220,12 +200,7 @@ impl Folding<'_> {
     /// is the last track that was given out; `floor_ns` what an empty pair
     /// reads, if that is known.
     pub fn finish(self, newest: u32, floor_ns: Option<u64>) {
-        let Self {
-            fold,
-            table,
-            into,
-            landing,
-        } = self;
+        let Self { fold, table, into, landing } = self;
         landing.finish(|launches| fold.add_row(&launches));
         // Not waited for: a reader holds it, and the next pass comes.
         let Some(mut folded) = try_lock(&into.folded) else {
@@ -236,14 +211,7 @@ impl Folding<'_> {
                 || newest.wrapping_sub(standing.track) as i32 >= GIVEN_UP as i32
         };
         let mut log = try_lock(&into.log);
-        fold.each_step(
-            table,
-            newest,
-            &mut folded,
-            log.as_deref_mut(),
-            is_over,
-            floor_ns,
-        );
+        fold.each_step(table, newest, &mut folded, log.as_deref_mut(), is_over, floor_ns);
         if let Some(log) = &mut log {
             let open = &into.open_steps;
             fold.records.record(open, &mut folded, log, false);

@@ -38,10 +38,7 @@ pub(super) struct Waiting {
 
 impl Waiting {
     pub(super) fn new() -> Self {
-        Self {
-            steps: vec![NONE; OPEN_STEPS].into_boxed_slice(),
-            first: 0,
-        }
+        Self { steps: vec![NONE; OPEN_STEPS].into_boxed_slice(), first: 0 }
     }
 
     /// The step's own, if no later one has its place.
@@ -111,9 +108,7 @@ impl Waiting {
     ) -> bool {
         let number = step.number();
         let mut lanes = self.of(number);
-        let (over, is_lost) = lanes
-            .as_ref()
-            .map_or((0, true), |lanes| (lanes.over, lanes.is_lost));
+        let (over, is_lost) = lanes.as_ref().map_or((0, true), |lanes| (lanes.over, lanes.is_lost));
         let is_over = step.is_closed() && over >= step.spans();
         if step.is_owned() || !is_over && !is_given_up {
             return false;
@@ -131,9 +126,7 @@ impl Waiting {
             armed: step.is_armed(),
             incomplete: step.is_lost() || is_lost || !is_over,
             shape,
-            wall_ns: wall
-                .as_ref()
-                .map(|wall| wall.end.saturating_sub(wall.start)),
+            wall_ns: wall.as_ref().map(|wall| wall.end.saturating_sub(wall.start)),
             ended_ns: wall.map(|wall| wall.end),
             lanes: lanes.map_or(NONE.of, |lanes| lanes.of),
         };

@@ -33,15 +33,8 @@ pub(super) struct Step {
     to: u32,
 }
 
-const NO_STEP: Step = Step {
-    track: 0,
-    over: 0,
-    is_lost: false,
-    is_placed: true,
-    parts: 0,
-    from: 0,
-    to: 0,
-};
+const NO_STEP: Step =
+    Step { track: 0, over: 0, is_lost: false, is_placed: true, parts: 0, from: 0, to: 0 };
 
 /// Launches that land one after the other.
 #[derive(Clone, Copy)]
@@ -54,12 +47,7 @@ struct Run {
     lane: u8,
 }
 
-const NO_RUN: Run = Run {
-    flags: Flags::NONE,
-    from: 0,
-    entry: 0,
-    lane: 0,
-};
+const NO_RUN: Run = Run { flags: Flags::NONE, from: 0, entry: 0, lane: 0 };
 
 /// See the module.
 pub(super) struct Spans {
@@ -129,10 +117,7 @@ impl Spans {
     }
 
     pub(super) fn meet(&mut self, entry: usize, track: u32) {
-        self.steps[entry] = Step {
-            track: u64::from(track) + 1,
-            ..NO_STEP
-        };
+        self.steps[entry] = Step { track: u64::from(track) + 1, ..NO_STEP };
     }
 
     /// Whether a launch of this tag is of the run.
@@ -147,12 +132,7 @@ impl Spans {
         let (step, at) = (&mut self.steps[entry], self.launches.len());
         if step.is_placed {
             step.join(at as u32);
-            self.run = Run {
-                flags,
-                from: at,
-                entry: entry as u8,
-                lane: flags.lane_index(),
-            };
+            self.run = Run { flags, from: at, entry: entry as u8, lane: flags.lane_index() };
         }
         step.is_placed
     }
@@ -160,10 +140,7 @@ impl Spans {
     /// Counts the launches of the run, and ends it.
     pub(super) fn end_run(&mut self) {
         if self.run.flags != Flags::NONE {
-            let (step, at) = (
-                &mut self.steps[usize::from(self.run.entry)],
-                self.launches.len(),
-            );
+            let (step, at) = (&mut self.steps[usize::from(self.run.entry)], self.launches.len());
             step.over += (at - self.run.from) as u32;
             step.to = at as u32;
             self.run = NO_RUN;
@@ -177,14 +154,7 @@ impl Spans {
         match start_ns {
             // Not more than there is memory for.
             Some(start_ns) if self.launches.len() < self.launches.capacity() => {
-                self.launches.push(Interval {
-                    start_ns,
-                    ns,
-                    stream,
-                    row,
-                    lane,
-                    entry,
-                });
+                self.launches.push(Interval { start_ns, ns, stream, row, lane, entry });
             }
             _ => {
                 self.steps[usize::from(entry)].over += 1;

@@ -46,14 +46,8 @@ fn a_step_is_folded_once_when_it_is_closed_and_all_its_spans_are_over() {
     assert!(rig.table.is_idle());
     rig.pass();
     let figures = rig.folded().lane(LANE_DECODE).unwrap();
-    assert_eq!(
-        (figures.steps, figures.time_ns, figures.busy_ns),
-        (1, 100, 35)
-    );
-    assert_eq!(
-        (figures.lead_ns, figures.waited_ns, figures.tail_ns),
-        (20, 10, 35)
-    );
+    assert_eq!((figures.steps, figures.time_ns, figures.busy_ns), (1, 100, 35));
+    assert_eq!((figures.lead_ns, figures.waited_ns, figures.tail_ns), (20, 10, 35));
     assert_eq!(losses(&rig), StepLosses::default());
 }
 
@@ -150,12 +144,7 @@ fn under_spread_a_step_folds_sums_without_places() {
     let expected = KernelEstimate {
         func: 7,
         lane: LANE_DECODE,
-        estimate: Estimate {
-            steps: 2,
-            total_ns: 60.0,
-            share: 0.3,
-            error: None,
-        },
+        estimate: Estimate { steps: 2, total_ns: 60.0, share: 0.3, error: None },
     };
     let found = rig.folded().kernel_estimates(Sampling::Spread, 1);
     assert_eq!(found, [expected]);

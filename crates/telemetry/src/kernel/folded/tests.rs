@@ -5,13 +5,7 @@ use super::{Before, BusyGap, Folded, RowFigures};
 use crate::kernel::ENOUGH_STEPS;
 use crate::kernel::timeline::NO_ROW;
 
-const NONE: Before = Before {
-    row: 3,
-    ns: 10,
-    gap_ns: None,
-    waited_ns: 0,
-    own_ns: 0,
-};
+const NONE: Before = Before { row: 3, ns: 10, gap_ns: None, waited_ns: 0, own_ns: 0 };
 
 fn added(launch: Before, floor_ns: Option<u64>) -> RowFigures {
     let mut folded = Box::new(Folded::new());
@@ -21,16 +15,8 @@ fn added(launch: Before, floor_ns: Option<u64>) -> RowFigures {
 
 #[test]
 fn a_sample_began_on_a_busy_stream_if_the_gap_is_under_half_an_empty_pair() {
-    let idle = RowFigures {
-        idle_start_samples: 1,
-        idle_start_ns: 10,
-        ..RowFigures::default()
-    };
-    let busy = RowFigures {
-        busy_start_samples: 1,
-        busy_start_ns: 10,
-        ..RowFigures::default()
-    };
+    let idle = RowFigures { idle_start_samples: 1, idle_start_ns: 10, ..RowFigures::default() };
+    let busy = RowFigures { busy_start_samples: 1, busy_start_ns: 10, ..RowFigures::default() };
     for (gap_ns, floor_ns, expected) in [
         (0, 1, busy),
         (-5, 0, busy),
@@ -42,36 +28,19 @@ fn a_sample_began_on_a_busy_stream_if_the_gap_is_under_half_an_empty_pair() {
         (i64::MAX, u64::MAX, busy),
         (i64::MAX, u64::MAX - 1, idle),
     ] {
-        let launch = Before {
-            gap_ns: Some(gap_ns),
-            ..NONE
-        };
-        assert_eq!(
-            added(launch, Some(floor_ns)),
-            expected,
-            "{gap_ns}, {floor_ns}"
-        );
+        let launch = Before { gap_ns: Some(gap_ns), ..NONE };
+        assert_eq!(added(launch, Some(floor_ns)), expected, "{gap_ns}, {floor_ns}");
         assert_eq!(added(launch, None), RowFigures::default());
     }
-    assert_eq!(
-        added(NONE, Some(1_000)),
-        RowFigures::default(),
-        "no gap is known"
-    );
+    assert_eq!(added(NONE, Some(1_000)), RowFigures::default(), "no gap is known");
 }
 
 #[test]
 fn a_launch_that_its_lane_waited_for_says_so_whatever_is_known_of_its_stream() {
-    let launch = Before {
-        waited_ns: 7,
-        ..NONE
-    };
+    let launch = Before { waited_ns: 7, ..NONE };
     let found = added(launch, None);
     assert_eq!((found.waits, found.waited_ns), (1, 7));
-    let nameless = Before {
-        row: NO_ROW,
-        ..launch
-    };
+    let nameless = Before { row: NO_ROW, ..launch };
     let mut folded = Box::new(Folded::new());
     folded.add_launch(&nameless, BusyGap::of(None));
     assert!(folded.rows.iter().all(|row| *row == RowFigures::default()));
@@ -89,10 +58,7 @@ fn latency_is_the_difference_of_means_where_both_have_enough() {
     assert_eq!(figures(ENOUGH_STEPS, 100).latency_ns(), Some(450_000.0));
     assert_eq!(figures(ENOUGH_STEPS - 1, 100).latency_ns(), None);
     assert_eq!(figures(100, ENOUGH_STEPS - 1).latency_ns(), None);
-    let other_way = RowFigures {
-        idle_start_ns: 100 * 1_999,
-        ..figures(100, 100)
-    };
+    let other_way = RowFigures { idle_start_ns: 100 * 1_999, ..figures(100, 100) };
     assert_eq!(other_way.latency_ns(), Some(-100.0));
 }
 

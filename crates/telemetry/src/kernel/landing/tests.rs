@@ -7,11 +7,7 @@ use crate::kernel::{Harvested, KernelInstruments, Landed, SpanKey, SpanTag, Step
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 fn flags(step: u64) -> Flags {
-    let tag = SpanTag {
-        lane: Some(1),
-        armed: true,
-        step: StepId::Number(step),
-    };
+    let tag = SpanTag { lane: Some(1), armed: true, step: StepId::Number(step) };
     Packed::new(SpanKey::Kernel(1), tag).flags
 }
 

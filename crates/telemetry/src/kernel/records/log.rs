@@ -94,12 +94,7 @@ impl StepLog {
             total: 0,
             read: 0,
             overwritten: 0,
-            minutes: [const {
-                Minute {
-                    number: 0,
-                    steps: Vec::new(),
-                }
-            }; MINUTES],
+            minutes: [const { Minute { number: 0, steps: Vec::new() } }; MINUTES],
             last_end_ns: 0,
             timelines: Timelines::new(),
         }
@@ -161,11 +156,7 @@ impl StepLog {
         let slowness = StepRecord::gpu_ns;
         let ns = slowness(step);
         if minute.steps.len() == SLOWEST_STEPS {
-            if minute
-                .steps
-                .last()
-                .is_some_and(|least| slowness(least) >= ns)
-            {
+            if minute.steps.last().is_some_and(|least| slowness(least) >= ns) {
                 return;
             }
             minute.steps.pop();
@@ -182,10 +173,7 @@ impl StepLog {
     pub(crate) fn recent(&self) -> RecentSteps {
         let oldest = self.total.saturating_sub(RECENT_STEPS as u64);
         let steps = (oldest..self.total).filter_map(|number| self.record(number).copied());
-        RecentSteps {
-            steps: steps.collect(),
-            overwritten: self.overwritten,
-        }
+        RecentSteps { steps: steps.collect(), overwritten: self.overwritten }
     }
 
     /// The last records; what is overwritten from here on was read.
@@ -216,10 +204,8 @@ impl StepLog {
             let number = now.checked_sub(age)?;
             let minute = &self.minutes[number as usize % MINUTES];
             let is_kept = minute.number == number && !minute.steps.is_empty();
-            is_kept.then(|| SlowMinute {
-                began_ns: number * MINUTE_NS,
-                steps: minute.steps.clone(),
-            })
+            is_kept
+                .then(|| SlowMinute { began_ns: number * MINUTE_NS, steps: minute.steps.clone() })
         });
         minutes.collect()
     }

@@ -299,8 +299,6 @@ impl Default for OpenSteps {
 
 impl std::fmt::Debug for OpenSteps {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OpenSteps")
-            .field("begun", &self.begun())
-            .finish_non_exhaustive()
+        f.debug_struct("OpenSteps").field("begun", &self.begun()).finish_non_exhaustive()
     }
 }

@@ -11,9 +11,8 @@ use crate::kernel::{LANE_DECODE, LANE_PREFILL, MAX_LANES};
 use serde::{Deserialize, Serialize};
 
 /// The most tokens of each bucket; the last has all above it too.
-pub const SHAPE_BUCKETS: [u32; 18] = [
-    0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768, 65_536,
-];
+pub const SHAPE_BUCKETS: [u32; 18] =
+    [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768, 65_536];
 
 /// A lane's steps of one bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,11 +45,7 @@ struct Sums {
     tokens: u64,
 }
 
-const NONE: Sums = Sums {
-    steps: 0,
-    ns: 0,
-    tokens: 0,
-};
+const NONE: Sums = Sums { steps: 0, ns: 0, tokens: 0 };
 
 type OfLane = [[Sums; SHAPE_BUCKETS.len()]; 2];
 
@@ -102,20 +97,13 @@ impl ShapeSums {
 /// The tokens that a lane of a step worked on, and whether it was mixed.
 fn worked_on(shape: StepShape, lanes: &[LaneRecord; MAX_LANES], lane: usize) -> (bool, u64) {
     let ran = |lanes: &[LaneRecord]| lanes.iter().any(|lane| lane.spans > 0);
-    let (prompt, decode) = (
-        u64::from(shape.prompt_tokens),
-        u64::from(shape.decode_tokens),
-    );
+    let (prompt, decode) = (u64::from(shape.prompt_tokens), u64::from(shape.decode_tokens));
     let (own, is_alone) = if lane == LANE_PREFILL {
         (prompt, !ran(&lanes[LANE_DECODE..]))
     } else {
         (decode, lanes[LANE_PREFILL].spans == 0)
     };
-    if prompt > 0 && decode > 0 && is_alone {
-        (true, prompt + decode)
-    } else {
-        (false, own)
-    }
+    if prompt > 0 && decode > 0 && is_alone { (true, prompt + decode) } else { (false, own) }
 }
 
 /// The bucket of so many tokens.
@@ -135,12 +123,7 @@ mod tests {
             number: 0,
             armed: false,
             incomplete: false,
-            shape: Some(
-                StepShape::new()
-                    .prompt_tokens(prompt)
-                    .decode_tokens(decode)
-                    .requests(1),
-            ),
+            shape: Some(StepShape::new().prompt_tokens(prompt).decode_tokens(decode).requests(1)),
             wall_ns: None,
             ended_ns: None,
             lanes: [LaneRecord::NONE; MAX_LANES],
@@ -156,8 +139,7 @@ mod tests {
         let mut sums = ShapeSums::new();
         sums.add(step);
         let rows = sums.of(lane);
-        rows.map(|times| (times.mixed, times.most_tokens, times.tokens))
-            .collect()
+        rows.map(|times| (times.mixed, times.most_tokens, times.tokens)).collect()
     }
 
     #[test]
@@ -181,16 +163,8 @@ mod tests {
     #[test]
     fn a_bucket_ends_with_its_most_tokens_and_the_last_has_the_rest() {
         let of = |tokens| booked(&step(0, tokens, &[LANE_DECODE]), LANE_DECODE)[0].1;
-        let cases = [
-            (0, 0),
-            (1, 1),
-            (2, 2),
-            (3, 4),
-            (4, 4),
-            (5, 8),
-            (65_536, 65_536),
-            (u32::MAX, 65_536),
-        ];
+        let cases =
+            [(0, 0), (1, 1), (2, 2), (3, 4), (4, 4), (5, 8), (65_536, 65_536), (u32::MAX, 65_536)];
         for (tokens, most) in cases {
             assert_eq!(of(tokens), most, "{tokens}");
         }
@@ -200,28 +174,15 @@ mod tests {
     fn what_is_not_known_is_left_out() {
         let mut sums = ShapeSums::new();
         let whole = step(0, 4, &[LANE_DECODE]);
-        for left_out in [
-            StepRecord {
-                shape: None,
-                ..whole
-            },
-            StepRecord {
-                incomplete: true,
-                ..whole
-            },
-        ] {
+        for left_out in
+            [StepRecord { shape: None, ..whole }, StepRecord { incomplete: true, ..whole }]
+        {
             sums.add(&left_out);
         }
         assert_eq!(sums.of(LANE_DECODE).count(), 0);
         sums.add(&whole);
         sums.add(&whole);
-        let times = ShapeTimes {
-            mixed: false,
-            most_tokens: 4,
-            steps: 2,
-            ns: 204,
-            tokens: 8,
-        };
+        let times = ShapeTimes { mixed: false, most_tokens: 4, steps: 2, ns: 204, tokens: 8 };
         let found: Vec<_> = sums.of(LANE_DECODE).collect();
         assert_eq!(found, [times]);
     }

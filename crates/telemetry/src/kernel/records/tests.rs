@@ -47,10 +47,7 @@ fn each_reader_has_a_place_of_its_own() {
     let (mut fast, mut slow) = (StepCursor::default(), StepCursor::default());
     let next = |log: &StepLog, at: &mut StepCursor| log.next(at).map(|step| step.number);
     assert_eq!(next(&log, &mut slow), Some(0));
-    assert_eq!(
-        [(); 4].map(|()| next(&log, &mut fast)),
-        [Some(0), Some(1), Some(2), None]
-    );
+    assert_eq!([(); 4].map(|()| next(&log, &mut fast)), [Some(0), Some(1), Some(2), None]);
     (3..RECENT_STEPS as u64 + 7).for_each(|number| log.push(&record(number, 1, None)));
     assert_eq!((next(&log, &mut fast), fast.missed()), (Some(7), 4));
     assert_eq!((next(&log, &mut slow), slow.missed()), (Some(7), 6));
@@ -69,10 +66,7 @@ fn the_slowest_of_each_minute_are_kept_for_ten_minutes() {
     let log = log((0..12).flat_map(of_minute));
     let now_ns = 11 * MINUTE_NS + 5;
     let found = log.slowest(now_ns);
-    let minutes: Vec<_> = found
-        .iter()
-        .map(|minute| minute.began_ns / MINUTE_NS)
-        .collect();
+    let minutes: Vec<_> = found.iter().map(|minute| minute.began_ns / MINUTE_NS).collect();
     assert_eq!(minutes, (2..12).rev().collect::<Vec<_>>());
     for minute in &found {
         let slowest: Vec<_> = minute.steps.iter().map(StepRecord::gpu_ns).collect();
@@ -94,12 +88,7 @@ fn a_step_of_unknown_end_is_of_the_last_known_minute() {
 #[test]
 fn the_last_shape_before_the_close_counts() {
     let open = OpenSteps::new();
-    let shape = |tokens| {
-        StepShape::new()
-            .prompt_tokens(tokens)
-            .decode_tokens(7)
-            .requests(3)
-    };
+    let shape = |tokens| StepShape::new().prompt_tokens(tokens).decode_tokens(7).requests(3);
     assert!(open.begin(0, true));
     let stated = || open.read(open.standing(0).unwrap());
     assert_eq!(stated(), (None, None));

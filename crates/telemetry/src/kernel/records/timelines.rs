@@ -112,10 +112,7 @@ struct Kept {
 
 impl Kept {
     fn new() -> Self {
-        Self {
-            spans: Vec::with_capacity(MAX_STEP_SPANS),
-            ..Self::default()
-        }
+        Self { spans: Vec::with_capacity(MAX_STEP_SPANS), ..Self::default() }
     }
 
     /// Takes a step of at most [`MAX_STEP_SPANS`].
@@ -212,11 +209,7 @@ impl RecordedSteps {
 
 impl Timelines {
     pub(super) const fn new() -> Self {
-        Self {
-            last: Vec::new(),
-            total: 0,
-            recording: None,
-        }
+        Self { last: Vec::new(), total: 0, recording: None }
     }
 
     pub(super) fn take_memory(&mut self) {

@@ -76,18 +76,13 @@ impl Trigger {
         if matches!(self.slow, SlowStep::LongerThanP99 { .. }) {
             if self.until_look_up == 0 {
                 self.limit_ns = p99(lane, recent);
-                self.until_look_up = if self.limit_ns.is_some() {
-                    LOOK_UP_EVERY
-                } else {
-                    ENOUGH_STEPS as u32
-                };
+                self.until_look_up =
+                    if self.limit_ns.is_some() { LOOK_UP_EVERY } else { ENOUGH_STEPS as u32 };
             }
             self.until_look_up -= 1;
         }
         let rested = |last: u64| ended_ns.saturating_sub(last) >= AT_MOST_EVERY_NS;
-        let fires = self
-            .limit_ns
-            .is_some_and(|limit_ns| times.gpu_ns > limit_ns)
+        let fires = self.limit_ns.is_some_and(|limit_ns| times.gpu_ns > limit_ns)
             && self.fired.as_ref().is_none_or(|(_, last)| rested(*last));
         if fires {
             self.fired = Some((*step, ended_ns));

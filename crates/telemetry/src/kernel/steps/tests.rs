@@ -53,18 +53,10 @@ fn a_step_counts_its_spans_until_it_is_closed() {
     table.close(5);
     assert_eq!(enter(&table, 5), Found::Alone);
     assert_eq!(table.late_spans(), 1);
-    let closed = Standing {
-        spans: 2,
-        closed: true,
-        ..expected
-    };
+    let closed = Standing { spans: 2, closed: true, ..expected };
     assert_eq!(standing(&table, 5, 5), closed);
     table.lose(5);
-    let lost = Standing {
-        spans: 1,
-        lost: true,
-        ..closed
-    };
+    let lost = Standing { spans: 1, lost: true, ..closed };
     assert_eq!(standing(&table, 5, 5), lost);
     table.free(5);
     assert!(table.is_idle() && !table.follows(5));
@@ -123,10 +115,7 @@ fn four_later_steps_close_a_step() {
     let table = StepTable::new();
     enter(&table, 10);
     assert!(!standing(&table, 10, 13).closed);
-    assert!(
-        !standing(&table, 10, 9).closed,
-        "newest was read before it began"
-    );
+    assert!(!standing(&table, 10, 9).closed, "newest was read before it began");
     assert!(standing(&table, 10, 14).closed);
     assert_eq!(enter(&table, 10), Found::Alone);
 }
@@ -156,11 +145,7 @@ fn a_step_that_was_turned_away_never_takes_the_entry_later() {
         table.free(3);
         assert_eq!(enter(&table, turned_away), Found::Alone, "{rounds}");
         assert_eq!(enter(&table, turned_away - LATER), Found::Alone, "{rounds}");
-        assert_eq!(
-            enter(&table, turned_away + LATER),
-            Found::First(3),
-            "{rounds}"
-        );
+        assert_eq!(enter(&table, turned_away + LATER), Found::First(3), "{rounds}");
     }
 }
 
@@ -193,16 +178,8 @@ fn tracks_wrap() {
         track = track.wrapping_add(0x0410_0000 + LATER);
         let entry = track as usize % FOLLOWED_STEPS;
         assert_eq!(enter(&table, track), Found::First(entry));
-        assert_eq!(
-            enter(&table, track.wrapping_sub(LATER)),
-            Found::Alone,
-            "earlier"
-        );
-        assert_eq!(
-            enter(&table, track.wrapping_add(LATER)),
-            Found::Alone,
-            "later"
-        );
+        assert_eq!(enter(&table, track.wrapping_sub(LATER)), Found::Alone, "earlier");
+        assert_eq!(enter(&table, track.wrapping_add(LATER)), Found::Alone, "later");
         table.close(track);
         assert!(standing(&table, track, track).closed);
         table.free(track);

@@ -85,22 +85,12 @@ fn contents(of: &KernelInstruments) -> impl PartialEq + std::fmt::Debug + use<> 
     let steps: Vec<_> = steps.collect();
     let mut estimates = folded.kernel_estimates(Sampling::Hashed, 64);
     estimates.sort_unstable_by_key(|row| (row.lane, row.func));
-    (
-        kernels,
-        lanes.collect::<Vec<_>>(),
-        of.table_full.get(),
-        steps,
-        estimates,
-        folded.losses(),
-    )
+    (kernels, lanes.collect::<Vec<_>>(), of.table_full.get(), steps, estimates, folded.losses())
 }
 
 fn same(passes: &[Vec<Span>]) {
     let passes = || passes.iter().map(Vec::as_slice);
-    assert_eq!(
-        contents(&land(passes(), By::Batch)),
-        contents(&land(passes(), By::One))
-    );
+    assert_eq!(contents(&land(passes(), By::Batch)), contents(&land(passes(), By::One)));
 }
 
 fn span() -> impl Strategy<Value = Span> {
@@ -114,11 +104,7 @@ fn span() -> impl Strategy<Value = Span> {
         1 => (1u64 << 37) - 2..(1 << 37) + 2,
         1 => 0..1u64 << 50,
     ];
-    (key, ns).prop_map(|(key, ns)| Span {
-        key,
-        tag: SpanTag::default(),
-        ns,
-    })
+    (key, ns).prop_map(|(key, ns)| Span { key, tag: SpanTag::default(), ns })
 }
 
 /// Spans of one tag: those of a lane in a step, or of none.
@@ -148,16 +134,8 @@ proptest! {
 
 #[test]
 fn more_kernels_than_rows_and_more_launches_than_a_cell_adds_at_once() {
-    let tag = SpanTag {
-        lane: Some(2),
-        armed: true,
-        step: StepId::Track(7),
-    };
-    let launch = |func: u64, ns| Span {
-        key: SpanKey::Kernel(func << 8),
-        tag,
-        ns,
-    };
+    let tag = SpanTag { lane: Some(2), armed: true, step: StepId::Track(7) };
+    let launch = |func: u64, ns| Span { key: SpanKey::Kernel(func << 8), tag, ns };
     let many = (1..=KERNEL_TABLE_SLOTS as u64 + 9).map(|func| launch(func, func));
     let often = (0..70_000).map(|nth| launch(3, if nth < 99 { (1 << 36) - 1 } else { 1 }));
     let mut spans: Vec<_> = many.clone().chain(often).chain(many).collect();

@@ -81,8 +81,7 @@ fn gaps_are_counted_by_lane_and_unknown_ones_apart() {
     let ring = SpanRing::builder(script.clone(), 8).gaps().build();
     let bench = Bench::with(ring, script);
     for pass in [&[1, 1][..], &[1, 2]] {
-        pass.iter()
-            .for_each(|&stream| _ = bench.span(DECODE, stream));
+        pass.iter().for_each(|&stream| _ = bench.span(DECODE, stream));
         bench.harvest();
     }
     let gaps = bench.instruments.lane_gap[LANE_DECODE].snapshot();
@@ -121,9 +120,7 @@ impl EventOps for Interrupted {
 #[test]
 fn a_span_whose_record_is_in_progress_is_nobody_elses() {
     // Every open span is too old at once.
-    let ring = SpanRing::builder(Interrupted::default(), 1)
-        .reclaim_after(Duration::ZERO)
-        .build();
+    let ring = SpanRing::builder(Interrupted::default(), 1).reclaim_after(Duration::ZERO).build();
     let ring = Arc::new(ring);
     let ops = ring.ops();
     ops.ring.set(Arc::downgrade(&ring)).unwrap();

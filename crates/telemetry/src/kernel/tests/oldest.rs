@@ -46,11 +46,7 @@ fn a_kernel_that_never_ends_grows_old_with_its_key_and_stream() {
     assert_eq!(bench.ring.oldest(5), OldestSpans::default());
     bench.span(GEMM, 3);
     bench.span(DECODE, 4);
-    let unseen = OldestSpan {
-        key: GEMM,
-        stream: Some(3),
-        age_ns: None,
-    };
+    let unseen = OldestSpan { key: GEMM, stream: Some(3), age_ns: None };
     let closed = |found: OldestSpans| found.closed.unwrap();
     assert_eq!(closed(bench.ring.oldest(99)), unseen);
     for (seconds, old) in [(10, 0), (11, 1), (41, 31)] {
@@ -78,11 +74,7 @@ fn open_spans_are_told_apart_and_an_end_begins_their_age_anew() {
     assert_eq!(found.open.unwrap().stream, None);
     bench.ring.end(token, 1, &bench.instruments);
     let found = bench.ring.oldest(60 * SECOND);
-    assert_eq!(
-        (found.open, age(found.closed)),
-        (None, None),
-        "not seen yet"
-    );
+    assert_eq!((found.open, age(found.closed)), (None, None), "not seen yet");
     assert_eq!(age(pass_at(&bench, 61).closed), Some(0));
     assert_eq!(age(pass_at(&bench, 65).closed), Some(4));
 }
@@ -138,9 +130,7 @@ impl EventOps for Hanging {
 #[test]
 fn a_poll_that_hangs_shows_before_its_pass_has_ended() {
     NOW_NS.set(0);
-    let ring = SpanRing::builder(Hanging::default(), 2)
-        .clock(clock)
-        .build();
+    let ring = SpanRing::builder(Hanging::default(), 2).clock(clock).build();
     let ring = Arc::new(ring);
     let ops = ring.ops();
     ops.ring.set(Arc::downgrade(&ring)).unwrap();

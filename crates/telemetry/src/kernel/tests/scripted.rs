@@ -84,11 +84,7 @@ impl Bench {
     }
 
     pub(super) fn with(ring: SpanRing<Scripted>, script: Scripted) -> Self {
-        Self {
-            script,
-            ring,
-            instruments: Box::new(KernelInstruments::new()),
-        }
+        Self { script, ring, instruments: Box::new(KernelInstruments::new()) }
     }
 
     pub(super) fn begin(&self, key: SpanKey, stream: u64) -> Option<SpanToken> {

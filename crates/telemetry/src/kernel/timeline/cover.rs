@@ -16,11 +16,7 @@ pub(super) struct Part {
 }
 
 /// Nothing is in it.
-const NO_PART: Part = Part {
-    start_ns: i64::MAX,
-    end_ns: i64::MIN,
-    before_ns: 0,
-};
+const NO_PART: Part = Part { start_ns: i64::MAX, end_ns: i64::MIN, before_ns: 0 };
 
 /// Covers lanes, and last the device, with launches, in the order of their
 /// starts. `has_lanes`: a bit for each lane that has a span or a launch.
@@ -45,10 +41,7 @@ pub(super) fn cover(
             tell(&launch, waited_ns);
         }
         let device = lane.figures();
-        return Figures {
-            lanes: of_all(of_lanes),
-            device,
-        };
+        return Figures { lanes: of_all(of_lanes), device };
     }
     for launch in launches {
         let lane = of_lanes.get_mut(usize::from(launch.lane));
@@ -56,10 +49,7 @@ pub(super) fn cover(
         device.take(&launch);
         tell(&launch, waited_ns);
     }
-    Figures {
-        lanes: of_all(of_lanes),
-        device: device.figures(),
-    }
+    Figures { lanes: of_all(of_lanes), device: device.figures() }
 }
 
 /// As [`cover`], where there are regions.
@@ -76,16 +66,9 @@ pub(super) fn cover_nested(
         let lane = of_lanes.get_mut(usize::from(launch.lane));
         let waited_ns = lane.map_or(0, |lane| lane.take_rest(launch, span.lane_until_ns));
         device.take_rest(launch, span.until_ns);
-        each(Before {
-            ns: span.span.ns,
-            own_ns: span.own_ns,
-            ..before(launch, waited_ns)
-        });
+        each(Before { ns: span.span.ns, own_ns: span.own_ns, ..before(launch, waited_ns) });
     }
-    Figures {
-        lanes: of_all(of_lanes),
-        device: device.figures(),
-    }
+    Figures { lanes: of_all(of_lanes), device: device.figures() }
 }
 
 #[inline]
@@ -119,14 +102,9 @@ pub(super) fn add_parts<'a>(
                 last.end_ns = last.end_ns.max(span.end_ns);
             }
             last => {
-                let before_ns = last.map_or(0, |last| {
-                    last.before_ns + last.end_ns.abs_diff(last.start_ns)
-                });
-                parts.push(Part {
-                    start_ns: span.start_ns,
-                    end_ns: span.end_ns,
-                    before_ns,
-                });
+                let before_ns =
+                    last.map_or(0, |last| last.before_ns + last.end_ns.abs_diff(last.start_ns));
+                parts.push(Part { start_ns: span.start_ns, end_ns: span.end_ns, before_ns });
             }
         }
     }
@@ -200,10 +178,7 @@ impl<'a> Cover<'a> {
         if launch.end_ns <= until_ns {
             return 0;
         }
-        self.take(&Settled {
-            start_ns: until_ns,
-            ..*launch
-        })
+        self.take(&Settled { start_ns: until_ns, ..*launch })
     }
 
     /// As [`take`](Self::take), of any launch.
@@ -244,11 +219,8 @@ impl<'a> Cover<'a> {
     fn figures(&self) -> LaneFigures {
         let time_ns = self.time_until(i64::MAX);
         // All of the time is lead where nothing was launched.
-        let (lead_ns, tail_ns) = if self.has_launch {
-            (self.lead_ns, time_ns - self.reach_ns)
-        } else {
-            (time_ns, 0)
-        };
+        let (lead_ns, tail_ns) =
+            if self.has_launch { (self.lead_ns, time_ns - self.reach_ns) } else { (time_ns, 0) };
         let busy_ns = time_ns - lead_ns - self.waited_ns - tail_ns;
         LaneFigures {
             steps: u64::from(!self.parts.is_empty()),

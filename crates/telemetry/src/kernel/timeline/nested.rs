@@ -89,11 +89,7 @@ pub(super) fn nest(
     open.clear();
     let mut settler = Settler::new(&[], ends);
     for at in 0..nested.len() {
-        let Nested {
-            mut span,
-            is_region,
-            ..
-        } = nested[at];
+        let Nested { mut span, is_region, .. } = nested[at];
         while let Some(last) = open.iter().rposition(|region| region.stream == span.stream)
             && open[last].is_over_at(span.start_ns)
         {

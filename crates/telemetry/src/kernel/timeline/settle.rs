@@ -81,13 +81,7 @@ impl<'a> Settler<'a> {
         }
         let end_ns = end_of(start_ns, span.ns);
         self.end(start_ns, end_ns);
-        Settled {
-            start_ns,
-            end_ns,
-            gap_ns,
-            row: span.row,
-            lane: span.lane,
-        }
+        Settled { start_ns, end_ns, gap_ns, row: span.row, lane: span.lane }
     }
 
     /// As [`settle`](Self::settle), in a region that ends at `until_ns`: a span that
@@ -212,11 +206,7 @@ fn end_of(start_ns: i64, ns: u64) -> i64 {
         start_ns.saturating_add_unsigned(ns)
     }
     let end_ns = start_ns.wrapping_add_unsigned(ns);
-    if end_ns >= start_ns {
-        end_ns
-    } else {
-        far(start_ns, ns)
-    }
+    if end_ns >= start_ns { end_ns } else { far(start_ns, ns) }
 }
 
 /// From one place to another that is not before it.
@@ -233,11 +223,7 @@ fn change_stream(ends: &mut Vec<StreamEnd>, from: StreamEnd, to: u64) -> StreamE
         None => ends.push(from),
     }
     let known = ends.iter().find(|end| end.stream == to);
-    known.copied().unwrap_or(StreamEnd {
-        stream: to,
-        start_ns: 0,
-        end_ns: NO_END,
-    })
+    known.copied().unwrap_or(StreamEnd { stream: to, start_ns: 0, end_ns: NO_END })
 }
 
 /// By how much rounding may have moved two places, each read as f32

@@ -42,11 +42,7 @@ fn figures(spans: &[Interval]) -> (Figures, Vec<Before>) {
     let mut scratch = Scratch::default();
     // What a step before left is forgotten.
     let (before, mut told) = (lane(0, 1, -50, 1_000).placed(), Vec::new());
-    let mut step = Laid {
-        lanes: &mut [before],
-        launches: &mut [before],
-        regions: &[before],
-    };
+    let mut step = Laid { lanes: &mut [before], launches: &mut [before], regions: &[before] };
     scratch.figures(LANES, &mut step, |_| ());
     let placed = |is_lane, is_region| {
         let own = |span: &&Interval| span.is_lane == is_lane && span.is_region == is_region;
@@ -63,30 +59,15 @@ fn figures(spans: &[Interval]) -> (Figures, Vec<Before>) {
 }
 
 fn lane(lane: u8, stream: u64, start_ns: i64, ns: u64) -> Interval {
-    Interval {
-        start_ns,
-        ns,
-        stream,
-        row: super::NO_ROW,
-        lane,
-        is_lane: true,
-        is_region: false,
-    }
+    Interval { start_ns, ns, stream, row: super::NO_ROW, lane, is_lane: true, is_region: false }
 }
 
 fn launch(lane: u8, stream: u64, start_ns: i64, ns: u64) -> Interval {
-    Interval {
-        row: 0,
-        is_lane: false,
-        ..self::lane(lane, stream, start_ns, ns)
-    }
+    Interval { row: 0, is_lane: false, ..self::lane(lane, stream, start_ns, ns) }
 }
 
 fn region(lane: u8, stream: u64, start_ns: i64, ns: u64) -> Interval {
-    Interval {
-        is_region: true,
-        ..launch(lane, stream, start_ns, ns)
-    }
+    Interval { is_region: true, ..launch(lane, stream, start_ns, ns) }
 }
 
 /// Spans of a step, whose places are less than `size` apart.
@@ -99,12 +80,10 @@ fn step(size: i64) -> impl Strategy<Value = Vec<Interval>> {
         let lanes = lanes.into_iter().map(|(start_ns, ns, stream, lane, _)| {
             self::lane(lane.min(LANES as u8 - 1), stream, start_ns, ns)
         });
-        let launches = launches
-            .into_iter()
-            .map(|(start_ns, ns, stream, lane, row)| {
-                let launch = launch(lane, stream, start_ns, ns);
-                Interval { row, ..launch }
-            });
+        let launches = launches.into_iter().map(|(start_ns, ns, stream, lane, row)| {
+            let launch = launch(lane, stream, start_ns, ns);
+            Interval { row, ..launch }
+        });
         lanes.chain(launches).collect()
     })
 }
@@ -194,14 +173,8 @@ fn idle_time_is_booked_to_the_launch_whose_start_ends_it() {
     let waited: Vec<_> = launches.iter().map(|told| told.waited_ns).collect();
     assert_eq!(waited, [0, 20, 0]);
     let decode = found.lanes[2];
-    assert_eq!(
-        (decode.lead_ns, decode.waited_ns, decode.tail_ns),
-        (10, 20, 10)
-    );
-    assert_eq!(
-        (decode.busy_ns, decode.overlap_ns, decode.waits),
-        (60, 5, 1)
-    );
+    assert_eq!((decode.lead_ns, decode.waited_ns, decode.tail_ns), (10, 20, 10));
+    assert_eq!((decode.busy_ns, decode.overlap_ns, decode.waits), (60, 5, 1));
     assert_eq!(found.device, decode);
 }
 
@@ -219,10 +192,7 @@ fn what_another_lane_did_is_idle_of_this_one_and_busy_of_the_device() {
     assert_eq!((found.lanes[1].busy_ns, found.lanes[1].tail_ns), (50, 50));
     assert_eq!((found.lanes[2].busy_ns, found.lanes[2].lead_ns), (50, 50));
     let device = found.device;
-    assert_eq!(
-        (device.busy_ns, device.idle_ns(), device.overlap_ns),
-        (100, 0, 10)
-    );
+    assert_eq!((device.busy_ns, device.idle_ns(), device.overlap_ns), (100, 0, 10));
 }
 
 #[test]
@@ -232,10 +202,7 @@ fn a_lane_without_launches_is_all_lead_and_one_without_spans_is_no_step() {
     assert_eq!((admit.steps, admit.lead_ns, admit.tail_ns), (1, 40, 0));
     assert_eq!((admit.busy_ns, admit.outside_ns), (0, 7));
     let prefill = found.lanes[1];
-    assert_eq!(
-        (prefill.steps, prefill.time_ns, prefill.outside_ns),
-        (0, 0, 3)
-    );
+    assert_eq!((prefill.steps, prefill.time_ns, prefill.outside_ns), (0, 0, 3));
 }
 
 #[test]

@@ -130,24 +130,13 @@ impl Program {
         if matches!(key, SpanKey::Lane(_)) && self.open.iter().any(same) {
             return;
         }
-        let work = Work {
-            key,
-            lane,
-            stream,
-            start_ns: self.now_ns,
-            ns: 0,
-        };
+        let work = Work { key, lane, stream, start_ns: self.now_ns, ns: 0 };
         let plain = &mut self.steps[step as usize];
         plain.record.late |= plain.record.closed && matches!(key, SpanKey::Lane(_));
         let late = plain.closed;
         self.late_spans += u64::from(late);
         let token = self.rig.begin(step, work).expect("a free slot");
-        self.open.push(Span {
-            token,
-            step,
-            work,
-            late,
-        });
+        self.open.push(Span { token, step, work, late });
     }
 
     fn end(&mut self, at: usize) {
@@ -227,12 +216,7 @@ impl Program {
                 self.rig.number();
             }
             Call::NewStep => {}
-            Call::Begin {
-                back,
-                kernel,
-                lane,
-                stream,
-            } => {
+            Call::Begin { back, kernel, lane, stream } => {
                 let key = kernel.map_or(SpanKey::Lane(lane), SpanKey::Kernel);
                 self.begin(self.step(back), key, lane, stream);
             }
@@ -361,10 +345,7 @@ impl Program {
             let estimate = folded.lane_estimate(lane);
             let steps = complete().filter(|step| step.lanes[lane].0 > 0);
             prop_assert_eq!(estimate.armed_steps, steps.count() as u64);
-            prop_assert_eq!(
-                (estimate.armed_ns, estimate.total_ns),
-                (expected.0, total_ns)
-            );
+            prop_assert_eq!((estimate.armed_ns, estimate.total_ns), (expected.0, total_ns));
         }
         let mut sums: BTreeMap<(usize, u64), (u64, u64)> = BTreeMap::new();
         for step in complete() {

@@ -32,11 +32,7 @@ fn close(rig: &Rig, number: u64) {
 /// A span of a step that is not followed: only its number is known.
 fn unarmed_span(rig: &Rig, number: u64, at: usize, ns: u64) {
     rig.into.open_steps.enter(number);
-    let tag = SpanTag {
-        lane: Some(at),
-        armed: false,
-        step: StepId::Number(number),
-    };
+    let tag = SpanTag { lane: Some(at), armed: false, step: StepId::Number(number) };
     let key = SpanKey::Lane(at);
     let token = rig.ring.begin_tagged(key, tag, 1).unwrap();
     rig.ring.end_span(token, 1).unwrap();
@@ -65,10 +61,7 @@ fn a_step_tells_what_its_lanes_took_armed_or_not() {
         let [record] = records(&rig)[..] else {
             panic!("one record, once");
         };
-        assert_eq!(
-            (record.number, record.armed, record.incomplete),
-            (0, armed, false)
-        );
+        assert_eq!((record.number, record.armed, record.incomplete), (0, armed, false));
         assert_eq!((record.wall_ns, record.ended_ns), (Some(500), Some(1_500)));
         assert_eq!(record.shape, Some(StepShape::new()));
         let prefill = record.lanes[LANE_PREFILL];

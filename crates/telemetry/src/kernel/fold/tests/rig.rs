@@ -98,11 +98,7 @@ impl Rig {
             Entered::Counted => StepId::Track(track),
             Entered::Alone => StepId::Number(number),
         };
-        let tag = SpanTag {
-            lane: Some(work.lane),
-            armed: self.armed,
-            step,
-        };
+        let tag = SpanTag { lane: Some(work.lane), armed: self.armed, step };
         let begun = self.ring.begin_tagged(work.key, tag, work.stream);
         if begun.is_err() && is_lane {
             self.into.open_steps.leave(number, true);
@@ -163,19 +159,10 @@ impl Rig {
 
 /// A lane's span.
 pub(super) fn lane(lane: usize, start_ns: i64, ns: u64) -> Work {
-    Work {
-        key: SpanKey::Lane(lane),
-        lane,
-        stream: 1,
-        start_ns,
-        ns,
-    }
+    Work { key: SpanKey::Lane(lane), lane, stream: 1, start_ns, ns }
 }
 
 /// A launch in a lane.
 pub(super) fn launch(func: u64, lane: usize, start_ns: i64, ns: u64) -> Work {
-    Work {
-        key: SpanKey::Kernel(func),
-        ..self::lane(lane, start_ns, ns)
-    }
+    Work { key: SpanKey::Kernel(func), ..self::lane(lane, start_ns, ns) }
 }

@@ -49,14 +49,8 @@ fn steps_beyond_the_room_for_all_that_wait_keep_their_sums() {
     rig.pass();
     let folded = rig.folded();
     assert_eq!(folded.losses().unplaced_steps, 1);
-    assert_eq!(
-        folded.lane(LANE_DECODE).unwrap().steps,
-        u64::from(steps) - 1
-    );
-    assert_eq!(
-        folded.lane_estimate(LANE_DECODE).armed_steps,
-        u64::from(steps)
-    );
+    assert_eq!(folded.lane(LANE_DECODE).unwrap().steps, u64::from(steps) - 1);
+    assert_eq!(folded.lane_estimate(LANE_DECODE).armed_steps, u64::from(steps));
     sums_of_all_steps(&rig);
     // There is room again.
     rig.newest = steps;
@@ -87,10 +81,7 @@ fn steps_with_more_rows_than_there_is_room_for_are_incomplete() {
     assert_eq!(rig.pass(), steps as usize * spans);
     let folded = rig.folded();
     assert_eq!(folded.losses().incomplete_steps, 1);
-    assert_eq!(
-        folded.lane(LANE_DECODE).unwrap().steps,
-        u64::from(steps) - 1
-    );
+    assert_eq!(folded.lane(LANE_DECODE).unwrap().steps, u64::from(steps) - 1);
     sums_of_all_steps(&rig);
     let kernels = rig.into.kernels();
     assert_eq!(kernels.len(), KERNEL_TABLE_SLOTS);

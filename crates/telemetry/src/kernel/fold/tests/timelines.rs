@@ -15,11 +15,7 @@ fn rig() -> Rig {
 
 fn work(track: u32) -> [Work; 3] {
     let at = i64::from(track);
-    [
-        lane(LANE_DECODE, at, 100),
-        launch(7, LANE_DECODE, at + 20, 30),
-        launch(0, 77, 200, 5),
-    ]
+    [lane(LANE_DECODE, at, 100), launch(7, LANE_DECODE, at + 20, 30), launch(0, 77, 200, 5)]
 }
 
 fn begin(rig: &mut Rig, track: u32) {
@@ -61,10 +57,7 @@ fn the_last_complete_timelines_are_kept() {
         };
         let lane = Some(work.lane).filter(|lane| *lane < MAX_LANES);
         let expected = (work.start_ns, work.ns, work.stream, lane, func);
-        assert_eq!(
-            (span.start_ns, span.ns, span.stream, span.lane, span.func),
-            expected
-        );
+        assert_eq!((span.start_ns, span.ns, span.stream, span.lane, span.func), expected);
     };
     let found = rig.into.timelines();
     assert_eq!(steps(&found), [1, 2, 3, 5], "4 is incomplete");
@@ -78,10 +71,7 @@ fn the_last_complete_timelines_are_kept() {
         assert_eq!((decode.time_ns, decode.busy_ns), (100, 30));
         assert_eq!((decode.lead_ns, decode.tail_ns), (20, 50));
         // One launch of no lane, after the lane: not in the device's time.
-        assert_eq!(
-            (timeline.device.time_ns, timeline.device.busy_ns),
-            (100, 30)
-        );
+        assert_eq!((timeline.device.time_ns, timeline.device.busy_ns), (100, 30));
         assert_eq!(timeline.record, None, "it is open on the host");
     }
 }
@@ -117,10 +107,7 @@ fn a_timeline_has_the_record_of_its_step() {
             assert_eq!(steps(&timelines), [0, 1, 2]);
             for timeline in timelines {
                 let record = timeline.record.expect("it left one");
-                assert_eq!(
-                    (record.number, record.ended_ns),
-                    (timeline.step, Some(1_500))
-                );
+                assert_eq!((record.number, record.ended_ns), (timeline.step, Some(1_500)));
                 assert_eq!(record.shape.unwrap().requests, timeline.step as u32);
             }
         }
@@ -148,10 +135,7 @@ fn a_recording_has_the_next_steps_and_no_later_one() {
     assert_eq!(recording.timelines[5].launches.len(), 2);
     assert_eq!(steps(&rig.into.timelines()), [6, 7, 8, 9], "kept as ever");
 
-    let error = rig
-        .into
-        .record_steps(MAX_RECORDED_STEPS + 1, None)
-        .unwrap_err();
+    let error = rig.into.record_steps(MAX_RECORDED_STEPS + 1, None).unwrap_err();
     assert_eq!(error.asked, MAX_RECORDED_STEPS + 1);
     assert!(rig.into.recording().unwrap().is_complete(), "as it was");
     rig.into.record_steps(1, None).unwrap();
@@ -165,9 +149,7 @@ fn slow_step(rig: &mut Rig, track: u32, ns: u64, ended_ns: u64) {
     rig.number();
     rig.span(track, lane(LANE_DECODE, 0, ns));
     rig.newest = track;
-    rig.into
-        .open_steps
-        .close(u64::from(track), Some(0..ended_ns));
+    rig.into.open_steps.close(u64::from(track), Some(0..ended_ns));
     rig.table.close(track);
     rig.pass();
 }
@@ -177,10 +159,7 @@ const MINUTE_NS: u64 = 60_000_000_000;
 #[test]
 fn a_slow_step_begins_a_recording_at_most_once_a_minute() {
     let mut rig = rig();
-    let slow = SlowStep::LongerThan {
-        lane: LANE_DECODE,
-        ns: 100,
-    };
+    let slow = SlowStep::LongerThan { lane: LANE_DECODE, ns: 100 };
     rig.into.record_steps(2, Some(slow)).unwrap();
     let recorded = |rig: &Rig| {
         let recording = rig.into.recording().unwrap();

@@ -32,10 +32,7 @@ fn counted(settled: &[Settled], lane: Option<u8>) -> (Vec<Settled>, Vec<usize>) 
         let until_ns = until_ns.max().unwrap_or(i64::MIN);
         if until_ns <= span.start_ns || until_ns < span.end_ns {
             places.push(place);
-            counted.push(Settled {
-                start_ns: span.start_ns.max(until_ns),
-                ..(*span).clone()
-            });
+            counted.push(Settled { start_ns: span.start_ns.max(until_ns), ..(*span).clone() });
         }
     }
     counted.extend(settled.iter().filter(|span| span.span.is_lane).cloned());
@@ -47,11 +44,7 @@ fn own_ns(settled: &[Settled], region: usize) -> u64 {
     let launches: Vec<_> = settled.iter().filter(|span| !span.span.is_lane).collect();
     let is_child = |span: &&&Settled| span.within.last() == Some(&region);
     let children: Vec<_> = launches.iter().filter(is_child).collect();
-    let runs = |at: &i64| {
-        children
-            .iter()
-            .any(|span| (span.start_ns..span.end_ns).contains(at))
-    };
+    let runs = |at: &i64| children.iter().any(|span| (span.start_ns..span.end_ns).contains(at));
     let of = launches[region];
     (of.start_ns..of.end_ns).filter(|at| !runs(at)).count() as u64
 }
@@ -125,15 +118,9 @@ fn a_launch_in_a_region_is_counted_once() {
     ]);
     let decode = found.lanes[2];
     assert_eq!((decode.busy_ns, decode.overlap_ns), (115, 30));
-    assert_eq!(
-        (decode.lead_ns, decode.waited_ns, decode.tail_ns),
-        (10, 5, 70)
-    );
+    assert_eq!((decode.lead_ns, decode.waited_ns, decode.tail_ns), (10, 5, 70));
     assert_eq!(found.device, decode);
-    let told: Vec<_> = told
-        .iter()
-        .map(|told| (told.ns, told.gap_ns, told.own_ns))
-        .collect();
+    let told: Vec<_> = told.iter().map(|told| (told.ns, told.gap_ns, told.own_ns)).collect();
     let expected = [
         (100, None, 60),
         // Work of the region may be before it.
@@ -147,16 +134,10 @@ fn a_launch_in_a_region_is_counted_once() {
 
 #[test]
 fn what_reaches_beyond_a_region_counts_from_there() {
-    let (found, told) = figures(&[
-        lane(0, 1, 0, 3_000),
-        region(0, 1, 100, 1_000),
-        launch(0, 1, 600, 1_500),
-    ]);
+    let (found, told) =
+        figures(&[lane(0, 1, 0, 3_000), region(0, 1, 100, 1_000), launch(0, 1, 600, 1_500)]);
     let admit = found.lanes[0];
-    assert_eq!(
-        (admit.busy_ns, admit.overlap_ns, admit.tail_ns),
-        (2_000, 0, 900)
-    );
+    assert_eq!((admit.busy_ns, admit.overlap_ns, admit.tail_ns), (2_000, 0, 900));
     assert_eq!(told[0].own_ns, 500);
 }
 

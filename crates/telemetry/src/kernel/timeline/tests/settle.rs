@@ -118,11 +118,8 @@ fn a_start_too_early_by_rounding_is_moved_and_by_more_is_not() {
 
 #[test]
 fn spans_of_other_streams_are_not_moved() {
-    let (found, launches) = figures(&[
-        lane(2, 1, 0, 100),
-        launch(2, 1, 0, 50),
-        launch(2, 2, 49, 10),
-    ]);
+    let (found, launches) =
+        figures(&[lane(2, 1, 0, 100), launch(2, 1, 0, 50), launch(2, 2, 49, 10)]);
     assert_eq!(launches[1].gap_ns, None);
     assert_eq!(found.lanes[2].overlap_ns, 1);
 }

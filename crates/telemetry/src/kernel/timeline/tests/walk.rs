@@ -10,15 +10,9 @@ pub(super) fn figures(settled: &[Settled], lane: Option<u8>) -> (LaneFigures, Ve
     let covers = |span: &Settled, at: i64| span.start_ns <= at && at < span.end_ns;
     let own = |span: &&Settled| span.span.is_lane && is_in(&span.span, lane);
     let lanes: Vec<_> = settled.iter().filter(own).collect();
-    let mut launches: Vec<(Settled, u64)> = settled
-        .iter()
-        .filter(|span| !span.span.is_lane)
-        .map(|span| (span.clone(), 0))
-        .collect();
-    let mut sums = LaneFigures {
-        steps: u64::from(!lanes.is_empty()),
-        ..LaneFigures::default()
-    };
+    let mut launches: Vec<(Settled, u64)> =
+        settled.iter().filter(|span| !span.span.is_lane).map(|span| (span.clone(), 0)).collect();
+    let mut sums = LaneFigures { steps: u64::from(!lanes.is_empty()), ..LaneFigures::default() };
     let (mut begun, mut idle_ns, mut sum_ns) = (false, 0, 0);
     let starts = settled.iter().map(|span| span.start_ns);
     let ends = settled.iter().map(|span| span.end_ns);
