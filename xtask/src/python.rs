@@ -28,7 +28,7 @@ pub(crate) fn run(args: &[OsString]) -> Result<()> {
     sh.remove_path(&wheels)?;
     cmd!(
         sh,
-        "{python} -m maturin build --quiet --manifest-path {PACKAGE}/Cargo.toml --interpreter {python} --auditwheel skip --out {wheels}"
+        "{python} -m maturin build --quiet --profile dev --manifest-path {PACKAGE}/Cargo.toml --interpreter {python} --auditwheel skip --out {wheels}"
     )
     .run()?;
     for wheel in sh.read_dir(&wheels)? {

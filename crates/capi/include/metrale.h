@@ -16,7 +16,7 @@
 
 /// The version of what this header declares. It is raised where something that
 /// was declared before changes; what is new leaves it.
-#define METRALE_ABI_VERSION 1
+#define METRALE_ABI_VERSION 2
 
 /// Stands for a number that is not known.
 #define METRALE_UNKNOWN 18446744073709551615ull
@@ -54,7 +54,22 @@ typedef enum {
   METRALE_STATUS_REFUSED = 7,
   /// A fault of the library, which was caught and counted: please report it.
   METRALE_STATUS_PANICKED = 8,
+  /// A call that was made for the application was not accepted by the driver: `result` and
+  /// the text have what it answered.
+  METRALE_STATUS_CALL = 9,
 } metrale_status;
+
+/// Whether there is a twin to launch.
+typedef enum {
+  /// There is.
+  METRALE_TWIN_STATE_READY = 0,
+  /// There never was.
+  METRALE_TWIN_STATE_REFUSED = 1,
+  /// An update was not taken by the twin, or it is not instantiated anew yet.
+  METRALE_TWIN_STATE_STALE = 2,
+  /// There was.
+  METRALE_TWIN_STATE_RETIRED = 3,
+} metrale_twin_state;
 
 /// How much is measured.
 typedef enum {
@@ -84,6 +99,26 @@ typedef struct metrale_recorder metrale_recorder;
 /// it at any moment. It lives as long as the process.
 typedef struct metrale_telemetry metrale_telemetry;
 
+/// A graph of the application with a second executable that has marks.
+typedef struct metrale_twin metrale_twin;
+
+/// Options of the twins of a recorder. What is 0 or false is the default.
+typedef struct {
+  /// Marks of a twin, 5 to 65,536; 32 by default.
+  uint64_t marks;
+  /// Twins that there can be at once, 1 to 1,024; 4 by default.
+  uint64_t resident;
+  /// Nodes of the largest graph that gets a twin; 4,096 by default.
+  uint64_t nodes;
+  /// Device memory of all twins together, where 10 kB are reckoned for a node; 64 MiB
+  /// by default.
+  uint64_t bytes;
+  /// Launches that a plan of windows lives for; 32 by default.
+  uint32_t plan_launches;
+  /// The twin is launched on every armed step, not on one in two.
+  bool always;
+} metrale_twins;
+
 /// Options of a recorder. What is 0, false or NULL is the default.
 typedef struct {
   /// Tells recorders of one process apart; "0" by default.
@@ -106,6 +141,8 @@ typedef struct {
   bool refuse_legacy_streams;
   /// It is not measured, at the start, what measuring costs.
   bool skip_floor;
+  /// The recorder makes twins of graphs, with these options. NULL: none.
+  const metrale_twins *twins;
 } metrale_config;
 
 /// How a recorder gets on with the driver. Counts are since it was made.
@@ -157,6 +194,29 @@ typedef struct {
   /// Which lane.
   uint64_t lane;
 } metrale_lane;
+
+/// What launches an executable on a stream, and answers with the driver's status: the
+/// program's `cuGraphLaunch` or `cudaGraphLaunch`.
+typedef uint32_t (*metrale_launch)(void *exec, void *stream);
+
+/// A graph with its executable.
+typedef struct {
+  /// The `CUgraph` that the executable was made of, unchanged since.
+  void *graph;
+  /// The `CUgraphExec`.
+  void *exec;
+  /// The flags that it was instantiated with; `METRALE_UNKNOWN`: the driver is asked, from
+  /// CUDA 12.0 on.
+  uint64_t flags;
+  /// What launches it; NULL: `cuGraphLaunch`. A program with per-thread default streams
+  /// needs its own.
+  metrale_launch launch;
+} metrale_graph;
+
+/// Makes an update of an executable, and answers with the driver's status. `nodes` are
+/// those to pass for the ones that `metrale_twin_follow` was given, as many. It neither
+/// throws nor jumps out, and calls nothing about the twin.
+typedef uint32_t (*metrale_update)(void *data, void *exec, void *const *nodes, size_t count);
 
 /// Where a reader is in the log of records: all 0 at its start.
 typedef struct {
@@ -499,6 +559,93 @@ metrale_status metrale_span_end(const metrale_recorder *recorder,
 /// Any thread. `recorder` is the one that gave the token.
 metrale_status metrale_span_cancel(const metrale_recorder *recorder,
                                    uint64_t token);
+
+/// Makes a twin of a graph, at once, under the graph's name (the row that
+/// `metrale_recorder_graph` has for it); `config.twins` of the recorder says how many there
+/// may be. `is_updated` says whether the executable is changed later: each change then goes
+/// through `metrale_twin_follow`, or `metrale_twin_replace` comes after it. A change that is
+/// not told makes the twin compute with old parameters. Where there can be none,
+/// `metrale_twin_state_of` says why, and replays launch the plain executable; so does a
+/// twin of a recorder that is NULL.
+///
+/// # Safety
+/// Any thread, which the twin stays on: all calls with it are made there. Graph and
+/// executable are live ones of the recorder's context, no other thread uses them meanwhile,
+/// and they go after the twin. `name` is a C string, which is copied; `twin` takes the answer.
+metrale_status metrale_twin_create(const metrale_recorder *recorder,
+                                   const metrale_graph *graph,
+                                   const char *name,
+                                   bool is_updated,
+                                   metrale_twin **twin);
+
+/// Launches the graph on a stream, in place of `cuGraphLaunch`: the twin instead of the
+/// plain executable where nothing speaks against it. It is counted and timed in the lane as by
+/// `metrale_graph_begin`; with `lane` NULL it is in none. Where the launch fails, the answer
+/// is `METRALE_STATUS_CALL`, and `result` (NULL: nobody asks) has the driver's; it is 0 where
+/// the graph was launched. `METRALE_STATUS_ARGUMENT`: nothing was launched.
+///
+/// # Safety
+/// Any thread, if it is the one that made the twin, with the recorder's context current.
+/// `recorder` is the lane's, `lane` one that `metrale_lane_begin` filled, and the stream exists
+/// until the replay is over.
+metrale_status metrale_twin_replay(const metrale_recorder *recorder,
+                                   const metrale_lane *lane,
+                                   const metrale_twin *twin,
+                                   void *stream,
+                                   uint32_t *result);
+
+/// Makes an update of the executable's nodes for the plain one and for the twin: `update` is
+/// called for each with `data`, the plain one first, with the `count` nodes of that
+/// executable that stand for `nodes` of the graph. The answer and `result` are those for the
+/// plain one, as of `metrale_twin_replay`. Where the twin does not take the update it is
+/// stale, and launched no more until it is replaced.
+///
+/// # Safety
+/// Any thread, if it is the one that made the twin. `nodes` are `count` nodes of the graph.
+metrale_status metrale_twin_follow(const metrale_twin *twin,
+                                   void *const *nodes,
+                                   size_t count,
+                                   metrale_update update,
+                                   void *data,
+                                   uint32_t *result);
+
+/// Makes the twin anew, of a graph by which the application updated its executable as a whole
+/// (`cuGraphExecUpdate`). Call it before the next replay.
+///
+/// # Safety
+/// Any thread, if it is the one that made the twin. `graph` is a live `CUgraph` of the
+/// recorder's context, and no other thread uses it now.
+metrale_status metrale_twin_replace(const metrale_twin *twin, void *graph);
+
+/// Moves on to the next windows of a graph that is larger than `marks`, where the last ones
+/// were launched often enough; a look otherwise. Call it between steps, as often as you like.
+///
+/// # Safety
+/// Any thread, if it is the one that made the twin.
+metrale_status metrale_twin_renew(const metrale_twin *twin);
+
+/// Takes the twin down, as it must be before a communicator is destroyed whose kernels are in
+/// the graph. From now on replays launch the plain executable.
+///
+/// # Safety
+/// Any thread, if it is the one that made the twin.
+metrale_status metrale_twin_retire(const metrale_twin *twin);
+
+/// Whether there is a twin to launch; `why` (NULL: nobody asks) takes why it was refused or
+/// retired, else NULL. The string is the caller's: `metrale_string_free` frees it.
+///
+/// # Safety
+/// Any thread, if it is the one that made the twin. `state` takes the answer.
+metrale_status metrale_twin_state_of(const metrale_twin *twin,
+                                     metrale_twin_state *state,
+                                     char **why);
+
+/// Takes the twin down and frees it; NULL is none. The graph's figures stay.
+///
+/// # Safety
+/// Any thread, if it is the one that made the twin, once: before graph and executable are
+/// destroyed, and before or after the recorder is closed.
+metrale_status metrale_twin_free(metrale_twin *twin);
 
 /// The next record for a reader with a place of its own: `METRALE_STATUS_NOTHING`, and
 /// `record` as it was, where there is none yet. The last 1,024 are kept.

@@ -37,6 +37,8 @@ mod recorder;
 
 mod spans;
 
+mod twins;
+
 mod records;
 
 mod pointers;
@@ -61,11 +63,17 @@ pub use telemetry::{
     metrale_telemetry_name_lanes, metrale_telemetry_set_level, metrale_telemetry_snapshot,
 };
 
+pub use twins::{
+    Graph, Launch, Twin, TwinState, Twins, Update, metrale_twin_create, metrale_twin_follow,
+    metrale_twin_free, metrale_twin_renew, metrale_twin_replace, metrale_twin_replay,
+    metrale_twin_retire, metrale_twin_state_of,
+};
+
 use std::ffi::{CStr, c_char};
 
 /// The version of what this header declares. It is raised where something that
 /// was declared before changes; what is new leaves it.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 
 /// Stands for a number that is not known.
 pub const UNKNOWN: u64 = 0xffff_ffff_ffff_ffff;

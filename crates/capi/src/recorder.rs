@@ -4,6 +4,7 @@
 use crate::pointers::{Place, get_or_null, text};
 use crate::status::{Fault, Status, call};
 use crate::telemetry::{self, Telemetry};
+use crate::twins::Twins;
 use crate::{ABI_VERSION, UNKNOWN};
 use metrale_gpu_runtime::timing::{self, ContextRef, Driver, FuncRef, Harvest, InstallError};
 use std::ffi::{c_char, c_void};
@@ -37,6 +38,8 @@ pub struct Config {
     pub refuse_legacy_streams: bool,
     /// It is not measured, at the start, what measuring costs.
     pub skip_floor: bool,
+    /// The recorder makes twins of graphs, with these options. NULL: none.
+    pub twins: *const Twins,
 }
 
 /// How a recorder gets on with the driver. Counts are since it was made.
@@ -84,7 +87,7 @@ impl From<InstallError> for Fault {
     fn from(error: InstallError) -> Self {
         let status = match error {
             InstallError::Driver(_) => Status::Driver,
-            InstallError::Slots { .. } => Status::Argument,
+            InstallError::Slots { .. } | InstallError::Twins { .. } => Status::Argument,
             InstallError::Context { .. } => Status::Context,
             InstallError::OtherGpu(_) => Status::Refused,
             InstallError::Events { .. } | InstallError::Thread(_) => Status::Resources,
@@ -96,7 +99,7 @@ impl From<InstallError> for Fault {
 
 impl Config {
     /// # Safety
-    /// Its texts are NULL or C strings.
+    /// Its texts are NULL or C strings, and its twins NULL or such options.
     unsafe fn read(&self) -> Result<timing::RecorderConfig, Fault> {
         let mut config = timing::RecorderConfig::default();
         if !self.label.is_null() {
@@ -128,6 +131,8 @@ impl Config {
         } else if self.harvest_interval_ns != 0 {
             config.harvest = Harvest::OwnThread(Duration::from_nanos(self.harvest_interval_ns));
         }
+        // SAFETY: promised by the caller.
+        config.twins = unsafe { get_or_null(self.twins, "twins") }?.map(Twins::read);
         config.refuse_legacy_streams = self.refuse_legacy_streams;
         config.measure_floor = !self.skip_floor;
         Ok(config)

@@ -62,8 +62,9 @@ impl Step {
 }
 
 impl Lane {
-    fn step(&self) -> core::Step {
-        core::Step::from_words([self.number, self.state])
+    /// Its step, and which lane of it.
+    pub(crate) fn place(&self) -> (core::Step, usize) {
+        (core::Step::from_words([self.number, self.state]), self.lane as usize)
     }
 
     /// Takes the span's token and the lane's begin, so that it ends once.
@@ -81,7 +82,7 @@ fn token_of(bits: u64) -> Option<SpanToken> {
 
 /// # Safety
 /// The stream exists while the value is used.
-unsafe fn stream_of<'a>(stream: *mut c_void) -> StreamRef<'a> {
+pub(crate) unsafe fn stream_of<'a>(stream: *mut c_void) -> StreamRef<'a> {
     // SAFETY: promised by the caller.
     unsafe { StreamRef::from_raw(stream as u64) }
 }
@@ -295,7 +296,7 @@ unsafe fn begin(
     {
         // SAFETY: the same.
         let stream = unsafe { stream_of(stream) };
-        let (step, index) = (lane.step(), lane.lane as usize);
+        let (step, index) = lane.place();
         let begun = match work {
             Work::Launch(kernel) => recorder.begin_launch(step, index, kernel, stream),
             Work::Region(region) => recorder.begin_region(step, index, region, stream),

@@ -31,6 +31,9 @@ pub enum Status {
     Refused = 7,
     /// A fault of the library, which was caught and counted: please report it.
     Panicked = 8,
+    /// A call that was made for the application was not accepted by the driver: `result` and
+    /// the text have what it answered.
+    Call = 9,
 }
 
 /// Why a call is not done.

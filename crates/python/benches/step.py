@@ -36,7 +36,8 @@ def c_recorder(library):
     assert library.metrale_telemetry_create(ctypes.byref(telemetry)) == 0
     every = ctypes.c_uint64(EVERY)
     assert library.metrale_telemetry_configure(telemetry, 2, 0, every, ctypes.c_uint64(0)) == 0
-    made = library.metrale_recorder_create(1, None, telemetry, None, ctypes.byref(recorder))
+    version = library.metrale_abi_version()
+    made = library.metrale_recorder_create(version, None, telemetry, None, ctypes.byref(recorder))
     assert made == 0
     return telemetry, recorder
 

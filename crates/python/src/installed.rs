@@ -5,6 +5,7 @@
 //! that back: so nobody waits for it, and a fork finds it free.
 
 use crate::stream::handle;
+use crate::twin::config_of;
 use metrale_gpu_runtime::timing::{
     ContextRef, Driver, FuncRef, Harvest, InstallError, Recorder, RecorderConfig,
 };
@@ -80,24 +81,29 @@ fn warn_once(py: Python<'_>, said: &AtomicBool, text: String) -> PyResult<()> {
 ///
 /// The context must live until `close`, as a primary context does: it is never
 /// destroyed.
+#[expect(clippy::too_many_arguments, reason = "in Python they have names")]
 #[pyfunction]
 #[pyo3(
-    signature = (context=None, *, every=64, level="kernel", lanes=vec![], labels=BTreeMap::new(), harvest_interval=Some(0.01)),
-    text_signature = "(context=None, *, every=64, level='kernel', lanes=(), labels={}, harvest_interval=0.01)"
+    signature = (context=None, *, every=64, level="kernel", sampling="hashed", lanes=vec![], labels=BTreeMap::new(), harvest_interval=Some(0.01), twins=None),
+    text_signature = "(context=None, *, every=64, level='kernel', sampling='hashed', lanes=(), labels={}, harvest_interval=0.01, twins=None)"
 )]
 pub(crate) fn install(
     py: Python<'_>,
     context: Option<&Bound<'_, PyAny>>,
     every: u64,
     level: &str,
+    sampling: &str,
     lanes: Vec<String>,
     labels: BTreeMap<String, String>,
     harvest_interval: Option<f64>,
+    twins: Option<BTreeMap<String, usize>>,
 ) -> PyResult<bool> {
     let given = context.map(handle).transpose()?;
     let telemetry = Box::new(Telemetry::new());
     let level = level.parse().map_err(value_error)?;
-    let config = TelemetryConfig { every, level, ..TelemetryConfig::DEFAULT };
+    let sampling = PyString::new(py, sampling);
+    let sampling = pythonize::depythonize(&sampling).map_err(value_error)?;
+    let config = TelemetryConfig { every, level, sampling, ..TelemetryConfig::DEFAULT };
     telemetry.configure(config).map_err(value_error)?;
     let names: Vec<&str> = lanes.iter().map(String::as_str).collect();
     if !names.is_empty() {
@@ -107,7 +113,8 @@ pub(crate) fn install(
         None => Harvest::Explicit,
         Some(interval) => Harvest::OwnThread(interval.map_err(value_error)?),
     };
-    let config = RecorderConfig { harvest, ..RecorderConfig::default() };
+    let twins = twins.map(config_of).transpose().map_err(value_error)?;
+    let config = RecorderConfig { harvest, twins, ..RecorderConfig::default() };
     let known = installed().filter(|known| !known.recorder.is_disabled());
     let made = py.detach(|| {
         let driver = Driver::system()?;
@@ -127,6 +134,8 @@ pub(crate) fn install(
     let (recorder, context) = match made {
         Ok(Some(made)) => made,
         Ok(None) => return Ok(true),
+        // Of the program's source, not of the machine.
+        Err(error @ InstallError::Twins { .. }) => return Err(value_error(error)),
         Err(error) => {
             static SAID: AtomicBool = AtomicBool::new(false);
             warn_once(py, &SAID, format!("GPU time is not measured: {error}"))?;

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `with metrale.lane("decode", stream):`
 
+use crate::open::{Current, Held, Nests, refuse_again};
 use crate::span::{Span, decorate};
 use crate::step::OpenStep;
 use crate::stream::stream_handle;
 use metrale_gpu_runtime::timing::{OwnedLane, OwnedStream, StreamRef};
 use metrale_telemetry::Level;
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
 thread_local! {
-    /// The lane that this thread began last and has not ended.
     static CURRENT: RefCell<Weak<OpenLane>> = const { RefCell::new(Weak::new()) };
 }
 
@@ -27,12 +26,8 @@ pub(crate) struct OpenLane {
     is_timed: bool,
 }
 
-impl OpenLane {
-    /// The lane that this thread is in.
-    pub(crate) fn current() -> Option<Arc<Self>> {
-        let current = CURRENT.try_with(|current| current.borrow().upgrade());
-        current.ok().flatten()
-    }
+impl Nests for OpenLane {
+    const CURRENT: &'static Current<Self> = &CURRENT;
 }
 
 /// A part of a step. Use it in a `with` statement.
@@ -43,9 +38,7 @@ pub(crate) struct Lane {
     stream: Py<PyAny>,
     /// `None`: the step that the thread is in when the lane begins.
     step: Option<Arc<OpenStep>>,
-    open: Option<Arc<OpenLane>>,
-    /// What this thread was in before.
-    outer: Weak<OpenLane>,
+    pub(crate) held: Held<OpenLane>,
 }
 
 /// A lane of the step that this thread is in, to be used in a `with` statement;
@@ -61,7 +54,7 @@ impl Lane {
         stream: Bound<'_, PyAny>,
         step: Option<Arc<OpenStep>>,
     ) -> Self {
-        Self { name: name.unbind(), stream: stream.unbind(), step, open: None, outer: Weak::new() }
+        Self { name: name.unbind(), stream: stream.unbind(), step, held: Held::nothing() }
     }
 }
 
@@ -71,9 +64,7 @@ impl Lane {
         mut slf: PyRefMut<'py, Self>,
         py: Python<'py>,
     ) -> PyResult<PyRefMut<'py, Self>> {
-        if slf.open.is_some() {
-            return Err(PyRuntimeError::new_err("this lane is open already"));
-        }
+        refuse_again(slf.held.get().is_some(), "lane")?;
         // Read where nothing is measured too: a wrong type shows on every machine.
         let handle = stream_handle(slf.stream.bind(py))?;
         let step = slf.step.clone().or_else(OpenStep::current_or_new);
@@ -87,10 +78,7 @@ impl Lane {
         let is_timed = step.installed.recorder.telemetry().level() == Level::Kernel;
         let begin = || step.owned.lane(lane, OwnedStream::from(stream));
         let owned = if is_timed { py.detach(begin) } else { begin() };
-        let open = Arc::new(OpenLane { _owned: owned, step, lane, stream, is_timed });
-        let outer = CURRENT.try_with(|current| current.replace(Arc::downgrade(&open)));
-        slf.outer = outer.unwrap_or_default();
-        slf.open = Some(open);
+        slf.held.begin(OpenLane { _owned: owned, step, lane, stream, is_timed });
         Ok(slf)
     }
 
@@ -101,17 +89,9 @@ impl Lane {
         _error: &Bound<'_, PyAny>,
         _trace: &Bound<'_, PyAny>,
     ) {
-        let Some(open) = self.open.take() else {
-            return;
-        };
-        let outer = std::mem::take(&mut self.outer);
-        // Another thread, or a task in between, may have left something else there.
-        let _ = CURRENT.try_with(|current| {
-            if std::ptr::eq(current.borrow().as_ptr(), Arc::as_ptr(&open)) {
-                current.replace(outer);
-            }
-        });
-        if open.is_timed {
+        if let Some(open) = self.held.end()
+            && open.is_timed
+        {
             py.detach(|| drop(open));
         }
     }
@@ -123,26 +103,25 @@ impl Lane {
         function: &Bound<'_, PyAny>,
         stream: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Span> {
-        Span::launch(function, stream, self.open.clone())
+        Span::launch(function, stream, self.held.get().cloned())
     }
 
     /// A replay of a graph in this lane, whatever thread or task makes it.
     #[pyo3(signature = (name, stream=None))]
     fn graph(&self, name: Bound<'_, PyString>, stream: Option<Bound<'_, PyAny>>) -> Span {
-        Span::graph(name, stream, self.open.clone())
+        Span::graph(name, stream, self.held.get().cloned())
     }
 
     /// A region of this lane, whatever thread or task begins it.
     #[pyo3(signature = (name, stream=None))]
     fn region(&self, name: Bound<'_, PyString>, stream: Option<Bound<'_, PyAny>>) -> Span {
-        Span::region(name, stream, self.open.clone())
+        Span::region(name, stream, self.held.get().cloned())
     }
 
     /// Whether all launches of the lane are timed; false where it is not open.
     #[getter]
     fn is_armed(&self) -> bool {
-        let open = self.open.as_ref();
-        open.is_some_and(|open| open.step.owned.is_armed())
+        self.held.get().is_some_and(|open| open.step.owned.is_armed())
     }
 
     /// The function, as this lane at each call.
@@ -158,8 +137,7 @@ impl Lane {
             name: self.name.clone_ref(py),
             stream: self.stream.clone_ref(py),
             step: self.step.clone(),
-            open: None,
-            outer: Weak::new(),
+            held: Held::nothing(),
         }
     }
 }

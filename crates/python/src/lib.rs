@@ -23,10 +23,12 @@
 
 mod installed;
 mod lane;
+mod open;
 mod report;
 mod span;
 mod step;
 mod stream;
+mod twin;
 
 /// The module `metrale._metrale`.
 #[pyo3::pymodule]
@@ -43,4 +45,6 @@ mod _metrale {
     use crate::span::{Span, graph, launch, region};
     #[pymodule_export]
     use crate::step::{Step, step};
+    #[pymodule_export]
+    use crate::twin::{Twin, twin};
 }

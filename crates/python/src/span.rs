@@ -2,10 +2,10 @@
 //! What is timed within a lane: launches of functions, replays of graphs, regions.
 
 use crate::lane::OpenLane;
+use crate::open::{Nests, refuse_again};
 use crate::stream::{handle, stream_handle};
 use metrale_gpu_runtime::timing::{FuncRef, KernelRef, StreamRef};
 use metrale_telemetry::kernel::SpanToken;
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyString};
 use pyo3::{PyClass, intern};
@@ -119,9 +119,7 @@ impl Span {
         mut slf: PyRefMut<'py, Self>,
         py: Python<'py>,
     ) -> PyResult<PyRefMut<'py, Self>> {
-        if slf.open.is_some() {
-            return Err(PyRuntimeError::new_err("this span is open already"));
-        }
+        refuse_again(slf.open.is_some(), "span")?;
         let given = slf.stream.as_ref();
         let given = given.map(|stream| stream_handle(stream.bind(py))).transpose()?;
         let Some(lane) = slf.lane.clone().or_else(OpenLane::current) else {
@@ -133,10 +131,11 @@ impl Span {
             None => lane.stream,
         };
         let (step, recorder) = (lane.step.owned.step(), &lane.step.installed.recorder);
+        let may_be_timed = step.is_armed() || recorder.telemetry().spreads();
         let launch = |kernel: KernelRef<'_>| {
             let begin = || recorder.begin_launch(step, lane.lane, kernel, stream);
             // One that is not timed calls no driver.
-            if step.is_armed() { py.detach(begin) } else { begin() }
+            if may_be_timed { py.detach(begin) } else { begin() }
         };
         let token = match &slf.work {
             // SAFETY: promised by the caller, as the page of `launch` asks for.
@@ -144,7 +143,7 @@ impl Span {
             Work::Kernel(kernel) => launch(FuncRef::from_raw(*kernel).into()),
             Work::Graph(name) => launch(recorder.graph(name.bind(py).to_str()?).into()),
             // Nothing is counted of one that is not timed.
-            Work::Region(_) if !step.is_armed() => None,
+            Work::Region(_) if !may_be_timed => None,
             Work::Region(name) => {
                 let region = recorder.region(name.bind(py).to_str()?);
                 py.detach(|| recorder.begin_region(step, lane.lane, region, stream))

@@ -3,17 +3,16 @@
 
 use crate::installed::{Installed, installed};
 use crate::lane::Lane;
+use crate::open::{Current, Held, Nests, refuse_again};
 use crate::span::decorate;
 use metrale_gpu_runtime::timing::OwnedStep;
 use metrale_telemetry::kernel::StepShape;
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
 thread_local! {
-    /// The step that this thread began last and has not ended.
     static CURRENT: RefCell<Weak<OpenStep>> = const { RefCell::new(Weak::new()) };
 }
 
@@ -23,16 +22,18 @@ pub(crate) struct OpenStep {
     pub(crate) installed: Arc<Installed>,
 }
 
+impl Nests for OpenStep {
+    const CURRENT: &'static Current<Self> = &CURRENT;
+}
+
 impl OpenStep {
-    fn begin(installed: Arc<Installed>) -> Arc<Self> {
-        let owned = installed.recorder.step_owned();
-        Arc::new(Self { owned, installed })
+    fn begin(installed: Arc<Installed>) -> Self {
+        Self { owned: installed.recorder.step_owned(), installed }
     }
 
     /// The step that this thread is in, else one of its own.
     pub(crate) fn current_or_new() -> Option<Arc<Self>> {
-        let current = CURRENT.try_with(|current| current.borrow().upgrade());
-        current.ok().flatten().or_else(|| installed().map(Self::begin))
+        Self::current().or_else(|| installed().map(|installed| Arc::new(Self::begin(installed))))
     }
 
     fn state(&self, shape: StepShape) {
@@ -47,9 +48,7 @@ impl OpenStep {
 #[pyclass(module = "metrale", freelist = 8)]
 pub(crate) struct Step {
     shape: StepShape,
-    open: Option<Arc<OpenStep>>,
-    /// What this thread was in before.
-    outer: Weak<OpenStep>,
+    held: Held<OpenStep>,
 }
 
 /// A step, to be used in a `with` statement. The figures say what it works on; they
@@ -57,7 +56,7 @@ pub(crate) struct Step {
 #[pyfunction]
 #[pyo3(signature = (*, prompt_tokens=0, decode_tokens=0, requests=0))]
 pub(crate) fn step(prompt_tokens: i64, decode_tokens: i64, requests: i64) -> Step {
-    Step { shape: shape_of(prompt_tokens, decode_tokens, requests), open: None, outer: Weak::new() }
+    Step { shape: shape_of(prompt_tokens, decode_tokens, requests), held: Held::nothing() }
 }
 
 /// Figures that make no sense are the nearest that do.
@@ -72,14 +71,10 @@ fn shape_of(prompt_tokens: i64, decode_tokens: i64, requests: i64) -> StepShape 
 #[pymethods]
 impl Step {
     fn __enter__(mut slf: PyRefMut<'_, Self>) -> PyResult<PyRefMut<'_, Self>> {
-        if slf.open.is_some() {
-            return Err(PyRuntimeError::new_err("this step is open already"));
-        }
+        refuse_again(slf.held.get().is_some(), "step")?;
         if let Some(open) = installed().map(OpenStep::begin) {
             open.state(slf.shape);
-            let outer = CURRENT.try_with(|current| current.replace(Arc::downgrade(&open)));
-            slf.outer = outer.unwrap_or_default();
-            slf.open = Some(open);
+            slf.held.begin(open);
         }
         Ok(slf)
     }
@@ -90,28 +85,19 @@ impl Step {
         _error: &Bound<'_, PyAny>,
         _trace: &Bound<'_, PyAny>,
     ) {
-        let Some(open) = self.open.take() else {
-            return;
-        };
-        let outer = std::mem::take(&mut self.outer);
-        // Another thread, or a task in between, may have left something else there.
-        let _ = CURRENT.try_with(|current| {
-            if std::ptr::eq(current.borrow().as_ptr(), Arc::as_ptr(&open)) {
-                current.replace(outer);
-            }
-        });
+        self.held.end();
     }
 
     /// A lane of this step, whatever thread or task begins it.
     fn lane(&self, name: Bound<'_, PyString>, stream: Bound<'_, PyAny>) -> Lane {
-        Lane::new(name, stream, self.open.clone())
+        Lane::new(name, stream, self.held.get().cloned())
     }
 
     /// States what the step works on; the last statement before its end counts.
     #[pyo3(signature = (*, prompt_tokens=0, decode_tokens=0, requests=0))]
     fn shape(&mut self, prompt_tokens: i64, decode_tokens: i64, requests: i64) {
         self.shape = shape_of(prompt_tokens, decode_tokens, requests);
-        if let Some(open) = &self.open {
+        if let Some(open) = self.held.get() {
             open.state(self.shape);
         }
     }
@@ -119,13 +105,13 @@ impl Step {
     /// Whether all launches of the step are timed; false where it is not open.
     #[getter]
     fn is_armed(&self) -> bool {
-        self.open.as_ref().is_some_and(|open| open.owned.is_armed())
+        self.held.get().is_some_and(|open| open.owned.is_armed())
     }
 
     /// How many steps came before; None where it is not open, or not measured.
     #[getter]
     fn number(&self) -> Option<u64> {
-        self.open.as_ref()?.owned.number()
+        self.held.get()?.owned.number()
     }
 
     /// The function, as a step at each call.
@@ -137,6 +123,6 @@ impl Step {
     }
 
     fn _again(&self) -> Self {
-        Self { shape: self.shape, open: None, outer: Weak::new() }
+        Self { shape: self.shape, held: Held::nothing() }
     }
 }

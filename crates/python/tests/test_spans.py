@@ -96,6 +96,25 @@ def test_one_step_in_n_has_launches(application, install):
     assert taken["host"]["launches"] == 64
 
 
+def test_one_span_in_n_is_timed_where_samples_are_spread(application, install):
+    settled = install(every=8, sampling="spread")
+    for _ in range(64):
+        with metrale.step() as step, metrale.lane("decode", application.stream):
+            assert not step.is_armed
+            with metrale.launch(application.gemm):
+                application.launch(application.gemm, 1_000)
+            with metrale.region("sampling"):
+                application.launch(application.gemm, 300)
+    taken = settled()
+    rows = figures.rows(taken)
+    samples, total = rows["region", "sampling"]
+    assert samples > 0 and total == samples * 300
+    assert samples + rows["kernel", "gemm"][0] == 128 // 8
+    assert (taken["armed_steps"], taken["host"]["launches"]) == (0, 64)
+    with pytest.raises(ValueError, match="loud"):
+        metrale.install(sampling="loud")
+
+
 def test_levels(application, install):
     settled = install(every=1, level="basic")
     for level in ("basic", "off", "kernel"):

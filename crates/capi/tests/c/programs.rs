@@ -7,17 +7,21 @@ use std::collections::BTreeMap;
 use std::fs;
 
 const SERVE: &str = "examples/serve.c";
+const TWINS: &str = "tests/c/twins.c";
 const WHOLE: &str = "tests/c/whole.c";
 
-/// The program's own sums, and what the snapshot after them says of the same names.
-fn check_sums(output: &str) {
+/// A program's own sums, by name, and the snapshot after them.
+fn told(output: &str) -> (BTreeMap<&str, u64>, Snapshot) {
     let (sums, json) = output.split_at(output.find('{').expect("a snapshot"));
-    let own: BTreeMap<&str, u64> = sums
+    let own = sums
         .lines()
         .map(|line| line.rsplit_once(' ').expect("name and value"))
-        .map(|(name, ns)| (name, ns.parse().expect("a number")))
-        .collect();
-    let snapshot: Snapshot = serde_json::from_str(json).expect("a snapshot");
+        .map(|(name, ns)| (name, ns.parse().expect("a number")));
+    (own.collect(), serde_json::from_str(json).expect("a snapshot"))
+}
+
+fn check_sums(output: &str) {
+    let (own, snapshot) = told(output);
     let lanes = snapshot.lanes.iter();
     let lanes = lanes.map(|lane| (lane.lane.as_str(), lane.gpu.sum_ns()));
     let kernels = snapshot.kernels.iter();
@@ -48,6 +52,32 @@ fn a_program_in_c_reads_its_own_sums() {
         if has("valgrind") {
             check_sums(&program.checked_output());
         }
+    }
+}
+
+/// 60 replays of a graph of three kernels, of which the first is plain.
+fn check_twins(output: &str) {
+    let (own, snapshot) = told(output);
+    let [graph] = &snapshot.graphs[..] else {
+        panic!("{:?}", snapshot.graphs);
+    };
+    assert_eq!(graph.name.as_deref(), Some("decode, 8 requests"));
+    let rows = graph.figures.rows.iter();
+    let rows = rows.map(|row| (row.name.as_deref().unwrap_or("?"), row.sampled_ns));
+    assert_eq!(rows.collect::<BTreeMap<_, _>>(), own);
+    let samples: Vec<u64> = graph.figures.rows.iter().map(|row| row.samples).collect();
+    assert_eq!(samples, [2 * 59, 59]);
+    let replays = &snapshot.recorders[0].replays;
+    assert_eq!((replays.launched, replays.read, replays.updates_failed), (59, 59, 1));
+    assert_eq!(snapshot.recorders[0].kernel_ledger.cancelled, 1);
+}
+
+#[test]
+fn a_program_in_c_sees_into_its_graph() {
+    let program = Program::compile(TWINS, Link::Shared);
+    check_twins(&program.output());
+    if has("valgrind") {
+        check_twins(&program.checked_output());
     }
 }
 

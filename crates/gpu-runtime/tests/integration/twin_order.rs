@@ -205,6 +205,27 @@ fn an_update_that_nobody_was_to_make_makes_the_twin_stale() {
 }
 
 #[test]
+fn an_update_may_take_the_twin_down() {
+    let app = App::new();
+    let recorder = recorder(&app, always());
+    let graph = chain(&app, &[10_000; 5]);
+    let twin = settled_twin(&recorder, graph, app.stream);
+    let third = nodes(graph.graph)[2];
+    let mut seen = Vec::new();
+    let done = twin.follow(|exec, node_of| {
+        seen.push((exec, node_of(third)));
+        if seen.len() == 2 {
+            twin.retire();
+            assert_eq!(node_of(third), 0);
+        }
+        Ok::<_, Status>(())
+    });
+    assert_eq!((done, seen.len(), seen[0]), (Ok(()), 2, (graph.exec, third)));
+    assert_eq!(twin.state(), TwinState::Retired(TwinError::Retired));
+    assert_no_mistakes();
+}
+
+#[test]
 fn a_twin_is_made_anew_of_the_graph_that_its_executable_was_updated_by() {
     let app = App::new();
     let recorder = recorder(&app, always());

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Twins of graphs: what they measure, and that the application cannot tell.
 
-use crate::rig::{App, all_calls, calls};
+use crate::rig::{App, all_calls, calls, fail_some};
 use crate::twin_rig::{
     always, assert_no_mistakes, chain, recorder, replay, settle, settled_twin, twin,
     unarmed_recorder,
 };
 use metrale_gpu_runtime::timing::{Recorder, Status, TwinState, TwinsConfig};
 use metrale_gpu_sim::control::graphs;
+use metrale_telemetry::Step;
 use metrale_telemetry::kernel::LANE_DECODE;
 
 #[test]
@@ -151,6 +152,36 @@ fn an_armed_replay_of_a_twin_makes_no_call_more_than_a_plain_launch_in_a_span() 
     lane.replay(&twin).expect("a launch");
     assert_eq!(all_calls() - before, plain);
     assert_eq!(recorder.twin_ledger().launched, 1);
+}
+
+#[test]
+fn a_replay_without_guards_is_the_same() {
+    let app = App::new();
+    let recorder = recorder(&app, always());
+    let graph = chain(&app, &[10_000; 4]);
+    let twin = settled_twin(&recorder, graph, app.stream);
+    let telemetry = recorder.telemetry();
+    let counted = telemetry.snapshot().host.graph_launches;
+    let replay = |of: &Recorder, step| {
+        let on = crate::rig::stream(app.stream);
+        of.replay(step, LANE_DECODE, &twin, on)
+    };
+    let step = telemetry.step_begin();
+    assert_eq!(replay(&recorder, step), Ok(()));
+    settle(&recorder);
+    fail_some("cuGraphLaunch", Status::ERROR_ILLEGAL_ADDRESS, 0, 2);
+    assert_eq!(replay(&recorder, step), Err(Status::ERROR_ILLEGAL_ADDRESS));
+    recorder.end_step(step);
+    // Of no step, and of nobody who records: the plain one.
+    assert_eq!(replay(&recorder, Step::UNMEASURED), Ok(()));
+    assert_eq!(replay(&Recorder::disabled(), step), Ok(()));
+    let ledger = recorder.twin_ledger();
+    assert_eq!((ledger.launched, ledger.launch_failed), (1, 1), "{ledger:?}");
+    assert_eq!(recorder.kernel_ledger().cancelled, 1);
+    // A token's launch is counted also where it fails.
+    assert_eq!(telemetry.snapshot().host.graph_launches, counted + 2);
+    assert_eq!(calls("cuGraphLaunch"), 1 + 1 + 2 + 2);
+    assert_no_mistakes();
 }
 
 #[test]

@@ -96,6 +96,9 @@ api! {
         destroy = c"cuGraphDestroy": fn(CUgraph);
         /// `cuGraphInstantiateWithFlags(exec, graph, flags)`.
         instantiate = c"cuGraphInstantiateWithFlags": fn(*mut CUgraphExec, CUgraph, u64);
+        /// `cuGraphLaunch(exec, stream)`: the application's call, for those who cannot
+        /// hand theirs over.
+        launch = c"cuGraphLaunch": fn(CUgraphExec, CUstream);
         /// `cuGraphUpload(exec, stream)`.
         upload = c"cuGraphUpload": fn(CUgraphExec, CUstream);
         /// `cuGraphExecDestroy(exec)`.

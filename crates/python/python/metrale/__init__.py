@@ -19,6 +19,7 @@ from metrale._metrale import (
     Lane,
     Span,
     Step,
+    Twin,
     _after_fork,
     close,
     drain,
@@ -36,6 +37,7 @@ from metrale._metrale import (
     set_level,
     snapshot,
     step,
+    twin,
 )
 from metrale._prometheus import collector, start_http_server
 
@@ -43,6 +45,7 @@ __all__ = [
     "Lane",
     "Span",
     "Step",
+    "Twin",
     "close",
     "collector",
     "drain",
@@ -61,6 +64,7 @@ __all__ = [
     "snapshot",
     "start_http_server",
     "step",
+    "twin",
 ]
 
 if hasattr(os, "register_at_fork"):

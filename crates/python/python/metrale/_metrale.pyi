@@ -2,12 +2,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ParamSpec, Protocol, SupportsInt, TypeAlias, TypeVar, final, type_check_only
+from typing import Any, ParamSpec, Protocol, SupportsInt, TypeAlias, TypedDict, TypeVar, final, type_check_only
 
 __all__ = [
     "Lane",
     "Span",
     "Step",
+    "Twin",
     "_after_fork",
     "close",
     "drain",
@@ -25,6 +26,7 @@ __all__ = [
     "set_level",
     "snapshot",
     "step",
+    "twin",
 ]
 
 _P = ParamSpec("_P")
@@ -42,6 +44,15 @@ class _CudaStream(Protocol):
 _Handle: TypeAlias = SupportsInt
 _Stream: TypeAlias = _Handle | _TorchStream | _CudaStream | Callable[[], _Handle | _TorchStream | _CudaStream]
 _Snapshot: TypeAlias = dict[str, Any]
+
+@type_check_only
+class _Twins(TypedDict, total=False):
+    marks: int
+    resident: int
+    nodes: int
+    bytes: int
+    plan_launches: int
+    always: bool
 
 @final
 class Step:
@@ -78,14 +89,28 @@ class Span:
     ) -> None: ...
     def __call__(self, function: Callable[_P, _R], /) -> Callable[_P, _R]: ...
 
+@final
+class Twin:
+    @property
+    def state(self) -> str: ...
+    @property
+    def why(self) -> str | None: ...
+    def replay(self, stream: _Stream, lane: Lane | None = None) -> None: ...
+    def follow(self, update: Callable[..., _R], *nodes: _Handle) -> _R: ...
+    def replace(self, graph: _Handle) -> None: ...
+    def renew(self) -> None: ...
+    def retire(self) -> None: ...
+
 def install(
     context: _Handle | None = None,
     *,
     every: int = 64,
     level: str = "kernel",
+    sampling: str = "hashed",
     lanes: Sequence[str] = (),
     labels: Mapping[str, str] = {},
     harvest_interval: float | None = 0.01,
+    twins: _Twins | None = None,
 ) -> bool: ...
 def close() -> None: ...
 def driver() -> Path | None: ...
@@ -95,6 +120,9 @@ def lane(name: str, stream: _Stream) -> Lane: ...
 def launch(function: _Handle, stream: _Stream | None = None) -> Span: ...
 def graph(name: str, stream: _Stream | None = None) -> Span: ...
 def region(name: str, stream: _Stream | None = None) -> Span: ...
+def twin(
+    graph: _Handle, exec: _Handle, name: str, *, updated: bool = False, flags: int | None = None
+) -> Twin: ...
 def harvest() -> int: ...
 def drain(within: float = 1.0) -> int: ...
 def name(function: _Handle, name: str) -> None: ...

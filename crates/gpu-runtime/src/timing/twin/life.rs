@@ -288,14 +288,17 @@ impl Twin<'_> {
         mut update: impl FnMut(u64, &dyn Fn(u64) -> u64) -> Result<T, E>,
     ) -> Result<T, E> {
         let done = update(self.source.get().exec, &|node| node);
-        let mut parts = self.parts.borrow_mut();
-        let Some(parts) = &mut *parts else {
-            return done;
-        };
-        parts.is_behind = true;
+        // Borrowed for no longer than a look: `update` may call the twin.
+        match &mut *self.parts.borrow_mut() {
+            Some(parts) => parts.is_behind = true,
+            None => return done,
+        }
         self.plan_left.set(u32::MAX);
         let exec = self.exec.get().filter(|_| self.state.get() == TwinState::Ready);
-        let node_of = |node| parts.copy.node_of(node).unwrap_or_default();
+        let node_of = |node| {
+            let parts = self.parts.borrow();
+            parts.as_ref().and_then(|parts| parts.copy.node_of(node)).unwrap_or_default()
+        };
         let is_taken = done.is_ok() && exec.is_some_and(|exec| update(exec, &node_of).is_ok());
         if self.state.get() == TwinState::Ready && !is_taken {
             self.state.set(TwinState::Stale);

@@ -14,7 +14,8 @@ use super::seats::{Seat, State, Tag, Twins};
 use crate::timing::entry::number_of;
 use crate::timing::guards::LaneGuard;
 use crate::timing::handles::StreamRef;
-use crate::timing::shared::Shared;
+use crate::timing::recorder::Recorder;
+use crate::timing::shared::{KERNEL, Shared};
 use metrale_gpu_sys::cuda::{CAPTURE_STATUS_NONE, CUevent, CUstream, Status};
 use metrale_telemetry::kernel::SpanToken;
 use metrale_telemetry::{Sampling, Step};
@@ -50,17 +51,53 @@ impl LaneGuard<'_> {
     /// What `cuGraphLaunch` of the plain executable returned.
     #[inline]
     pub fn replay(&self, twin: &Twin<'_>) -> Result<(), Status> {
-        // Before the span, which is of the graph alone.
-        if twin.last.twin.get().is_some() {
-            twin.wait_for_twin(self.stream());
-        }
+        twin.prepare(self.stream());
         let launch = self.launch_guard(twin.row);
         let span = launch.span();
         launch.run(|| twin.launch(self.step(), span, self.stream()))
     }
 }
 
+impl Recorder {
+    /// As [`LaneGuard::replay`], in a lane of `step` that has no guard. The launch is
+    /// counted at once, as by [`begin_launch`](Self::begin_launch). In a step that is
+    /// not measured, and where nothing is recorded, the plain executable is launched.
+    ///
+    /// # Errors
+    /// What `cuGraphLaunch` of the plain executable returned.
+    pub fn replay<'a>(
+        &self,
+        step: Step,
+        lane: usize,
+        twin: &Twin<'_>,
+        stream: impl Into<StreamRef<'a>>,
+    ) -> Result<(), Status> {
+        let stream = stream.into();
+        twin.prepare(stream);
+        let measured = self.shared().filter(|_| step.number().is_some());
+        let span = measured.and_then(|shared| {
+            let token = self.begin_launch(step, lane, twin.row, stream)?;
+            Some((shared, token))
+        });
+        let launched = twin.launch(step, span, stream);
+        match span {
+            None => {}
+            Some((shared, token)) if launched.is_ok() => shared.end(KERNEL, token, stream),
+            Some((shared, token)) => shared.cancel(KERNEL, token),
+        }
+        launched
+    }
+}
+
 impl Twin<'_> {
+    /// Before the launch and its span, which is of the graph alone.
+    #[inline]
+    fn prepare(&self, stream: StreamRef<'_>) {
+        if self.last.twin.get().is_some() {
+            self.wait_for_twin(stream);
+        }
+    }
+
     #[inline]
     fn launch(
         &self,
