@@ -107,8 +107,14 @@ pub(crate) struct World {
 
 static WORLD: Mutex<World> = Mutex::new(World::new());
 
-/// The process that initialised the driver, 0 before that.
-static INIT_PID: AtomicU32 = AtomicU32::new(0);
+/// Whether the driver was initialised: `NOT_YET`, `HERE`, or `BEFORE_FORK`, in the process
+/// that this one was forked from. Kept by a handler of forks, so that a call makes no
+/// system call, as a driver's makes none.
+static INITIALISED: AtomicU32 = AtomicU32::new(NOT_YET);
+const NOT_YET: u32 = 0;
+const HERE: u32 = 1;
+#[cfg(unix)]
+const BEFORE_FORK: u32 = 2;
 
 /// Takes the lock. A panic while it was held does not matter: the call answered
 /// 999 and the state is still a state.
@@ -119,13 +125,26 @@ pub(crate) fn lock() -> MutexGuard<'static, World> {
 /// Whether this process is a forked child of the one that initialised the
 /// driver. Asked before the lock is taken: the parent may have held it.
 pub(crate) fn is_forked_child() -> bool {
-    let pid = INIT_PID.load(Ordering::Relaxed);
-    pid != 0 && pid != std::process::id()
+    INITIALISED.load(Ordering::Relaxed) > HERE
 }
 
-pub(crate) fn set_init_pid(done: bool) {
-    let pid = if done { std::process::id() } else { 0 };
-    INIT_PID.store(pid, Ordering::Relaxed);
+pub(crate) fn set_initialised(done: bool) {
+    #[cfg(unix)]
+    watch_forks();
+    INITIALISED.store(if done { HERE } else { NOT_YET }, Ordering::Relaxed);
+}
+
+#[cfg(unix)]
+fn watch_forks() {
+    extern "C" fn in_child() {
+        let (own, other) = (HERE, BEFORE_FORK);
+        let _ = INITIALISED.compare_exchange(own, other, Ordering::Relaxed, Ordering::Relaxed);
+    }
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the handler only writes an atomic, which is allowed after a fork.
+        let _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    });
 }
 
 impl World {
@@ -164,7 +183,7 @@ impl World {
     pub(crate) fn reset(&mut self) {
         let fresh = Self { epoch: self.epoch + 1, ids: Ids { ..self.ids }, ..Self::new() };
         *self = fresh;
-        set_init_pid(false);
+        set_initialised(false);
         watch::forget_shared_uses();
     }
 

@@ -13,7 +13,7 @@ use metrale_gpu_sys::cuda::Status;
 use super::{Out, call, put};
 use crate::memory::DEVICE_BYTES;
 use crate::symbols::Symbol;
-use crate::world::{Init, Outcome, Primary, World, set_init_pid};
+use crate::world::{Init, Outcome, Primary, World, set_initialised};
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuInit(flags: c_uint) -> u32 {
@@ -31,7 +31,7 @@ pub(crate) extern "C" fn cuInit(flags: c_uint) -> u32 {
         let devices = usize::try_from(world.config.devices).unwrap_or(usize::MAX);
         world.primaries.resize(devices, Primary::default());
         world.init = Init::Done;
-        set_init_pid(true);
+        set_initialised(true);
         Ok(())
     })
 }
