@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What an unarmed step with one lane costs from Python, beside the same calls of the C
-library by bare ctypes, in one run: `python step.py target/release/libmetrale.so`, with both
-built in release mode and a driver on the library path.
+library by bare ctypes, in one run: `python step.py target/release/libmetrale.so`, with the
+package as maturin builds it, the library and the simulated driver in release mode, and that
+driver on the library path.
 
 The least of many rounds that take turns, at each level; a round is short enough for all its
 lanes to find a slot, and is drained before the next. At level `kernel` the driver's own five
