@@ -51,7 +51,7 @@ const ALL: &[Mistake] = &[
         (REPLAY, "launch_noted", "launched.is_ok() && (is_same || span.is_some())",
             "is_same || span.is_some()"),
     ]),
-    ("an event is read in flight", "twins::every_node_is_read_as_the_driver_ran_it", &[
+    ("an event is read in flight", "twins::no_mark_is_read_in_flight", &[
         (SEATS, "fly", "self.set(State::Flying);", "self.set(State::Over);"),
     ]),
     ("a twin is launched twice unread", "twin_order::a_launch_on_another_stream_waits_for_the_twin", &[
@@ -85,7 +85,12 @@ pub(crate) fn run() -> Result<()> {
     let tree = Tree::read(cargo::root())?;
     let scratch = Scratch::new(&tree.files)?;
     let target: PathBuf = cargo::metadata()?.target_directory.join("mistakes").into();
-    let envs = [("CARGO_TARGET_DIR", target.into()), ("CARGO_TERM_QUIET", OsString::from("true"))];
+    let envs = [
+        // A change may leave something unused.
+        ("RUSTFLAGS", OsString::from("-Awarnings")),
+        ("CARGO_TARGET_DIR", target.into()),
+        ("CARGO_TERM_QUIET", "true".into()),
+    ];
     if let (programs, Some(test)) = caught(&scratch, &envs, "twin")? {
         let what = format!("the unchanged sources fail: programs {programs}, {test}");
         return Err(Error::Weaken(what));
