@@ -68,7 +68,7 @@ const ALL: &[Mistake] = &[
                 fn(CUgraph, *const CUgraphNode, *const CUgraphNode, usize);
             /// Another.
             get_nodes = c\"cuGraphGetNodes\":"),
-        (CALLS, "instantiate", "let mut exec = null_mut();",
+        (CALLS, "copy", "Ok(copy)",
             "let (mut from, mut to, mut count) = (null_mut(), null_mut(), 1);
             let _ = unsafe {
                 (self.api.get_edges)(copy, &raw mut from, &raw mut to, &raw mut count)
@@ -76,7 +76,7 @@ const ALL: &[Mistake] = &[
             let _ = unsafe {
                 (self.api.remove_dependencies)(copy, &raw const from, &raw const to, count)
             };
-            let mut exec = null_mut();"),
+            Ok(copy)"),
     ]),
 ];
 
