@@ -137,6 +137,9 @@ fn what_is_ordered_is_ordered_in_the_twin_and_nothing_else_is() {
                 let kept = (counterpart[from], counterpart[to], *data);
                 assert!(ours.contains(&kept), "round {round}");
             }
+            let is_own = |node: &u64| counterparts.contains(node);
+            let own = ours.iter().filter(|(from, to, _)| is_own(from) && is_own(to));
+            assert_eq!(own.count(), theirs.len(), "round {round}: none is added");
             let mut all = nodes(copy);
             all.retain(|node| !counterparts.contains(node));
             let mut ordered = counterparts.clone();
