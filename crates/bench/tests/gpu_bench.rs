@@ -6,8 +6,8 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
 
-const SECTIONS: [&str; 7] =
-    ["host", "floor", "accuracy", "eager-steps", "graph-steps", "captures", "scripts"];
+const SECTIONS: [&str; 8] =
+    ["host", "floor", "accuracy", "eager-steps", "graph-steps", "captures", "twins", "scripts"];
 
 fn bench(out: &Path, arguments: &[&str], library_path: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_metrale-gpu-bench"))
@@ -88,6 +88,15 @@ fn every_section_is_measured_and_the_scripts_do_not_differ() {
         assert_eq!(row["span_median_ns"], ns, "{row}");
         assert_eq!(row["error_median_ns"]["none"], "not measurable", "{row}");
     }
+    // Marks take no time there unless they are told to.
+    for row in rows(of("twins"), "marks") {
+        assert_eq!(row["to_none_us"], 0.0, "{row}");
+    }
+    for row in rows(of("twins"), "recorder") {
+        assert_eq!(row["twin_to_plain_ratio"], 1.0, "{row}");
+        assert!(row["twin_launches_count"].as_f64() > Some(0.0), "{row}");
+    }
+    assert_eq!(rows(of("twins"), "facts")[0]["answer"], "when its launch is queued");
     let captures = rows(of("captures"), "captures");
     let (control, guarded) = captures.split_last().expect("rows");
     assert_eq!(control["survived_count"], 0.0, "the check cannot fail: {control}");

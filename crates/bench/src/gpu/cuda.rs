@@ -63,7 +63,12 @@ functions! {
     instantiate = c"cuGraphInstantiateWithFlags"(exec: &mut u64, graph: u64, flags: u64);
     launch_graph = c"cuGraphLaunch"(exec: u64, stream: u64);
     destroy_graph = c"cuGraphDestroy"(graph: u64);
+    destroy_exec = c"cuGraphExecDestroy"(exec: u64);
+    record_in_graph = c"cuEventRecordWithFlags"(event: u64, stream: u64, flags: c_uint);
+    wait = c"cuStreamWaitEvent"(stream: u64, event: u64, flags: c_uint);
     alloc = c"cuMemAlloc_v2"(address: &mut u64, bytes: usize);
+    alloc_on = c"cuMemAllocAsync"(address: &mut u64, bytes: usize, stream: u64);
+    memory = c"cuMemGetInfo_v2"(free: &mut usize, total: &mut usize);
 }
 pointers {
     load = c"cuModuleLoadData"(&mut u64, *const c_char);
@@ -73,6 +78,9 @@ pointers {
         *mut *mut c_void, *mut *mut c_void
     );
     to_host = c"cuMemcpyDtoH_v2"(*mut c_void, u64, usize);
+    remove_edges = c"cuGraphRemoveDependencies"(
+        *mut c_void, *const *mut c_void, *const *mut c_void, usize
+    );
 }
 }
 

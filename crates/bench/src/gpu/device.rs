@@ -16,16 +16,16 @@ use std::sync::Arc;
 
 /// A stream that does not wait for the legacy one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stream(u64);
+pub(crate) struct Stream(pub(super) u64);
 /// An event that takes the time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Event(u64);
+pub(crate) struct Event(pub(super) u64);
 /// A kernel that takes one number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel(u64);
 /// A graph, ready to be launched.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Graph(u64);
+pub(crate) struct Graph(pub(super) u64);
 
 /// `CU_STREAM_NON_BLOCKING`.
 const NON_BLOCKING: u32 = 1;
@@ -33,7 +33,7 @@ const NON_BLOCKING: u32 = 1;
 /// See the module.
 pub(crate) struct Gpu {
     pub(crate) driver: Arc<Driver>,
-    cuda: Functions,
+    pub(super) cuda: Functions,
     pub(crate) context: u64,
     /// Does nothing.
     pub(crate) empty: Kernel,

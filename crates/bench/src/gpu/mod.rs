@@ -9,6 +9,7 @@
 //! - `options`, `driver`: what is asked for, and which driver that is.
 //! - `parent`, `page`, `item`: the run, the page, and what goes there.
 //! - `device` with `cuda` and `ptx`: a device as an application holds it.
+//! - `graphs`: graphs with marks, by the driver's own calls.
 //! - `rig`: recorders and steps; `timer`, `stats`, `budget`: figures.
 //! - `sections`: what is measured.
 
@@ -16,6 +17,7 @@ mod budget;
 mod cuda;
 mod device;
 mod driver;
+mod graphs;
 mod item;
 mod options;
 mod page;

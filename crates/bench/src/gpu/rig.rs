@@ -56,7 +56,15 @@ pub(crate) fn recorder(
     telemetry: &'static Telemetry,
     harvest: Harvest,
 ) -> Result<Recorder, Failure> {
-    let config = RecorderConfig { harvest, ..RecorderConfig::default() };
+    recorder_of(gpu, telemetry, RecorderConfig { harvest, ..RecorderConfig::default() })
+}
+
+/// A recorder over `telemetry`.
+pub(crate) fn recorder_of(
+    gpu: &Gpu,
+    telemetry: &'static Telemetry,
+    config: RecorderConfig,
+) -> Result<Recorder, Failure> {
     let driver = Arc::clone(&gpu.driver);
     // SAFETY: the context lives as long as the process.
     let made =

@@ -3,7 +3,7 @@
 
 use crate::rig::{App, all_calls, calls, fail_some};
 use crate::twin_rig::{
-    always, assert_no_mistakes, chain, recorder, replay, settle, settled_twin, twin,
+    Case, always, assert_no_mistakes, chain, recorder, replay, settle, settled_twin, twin,
     unarmed_recorder,
 };
 use metrale_gpu_runtime::timing::{Recorder, Status, TwinState, TwinsConfig};
@@ -229,6 +229,20 @@ fn marks_are_read_so_many_a_pass_and_a_launch_lands_whole() {
     let figures = &recorder.telemetry().snapshot().graphs[0].figures;
     assert_eq!(figures.twin_launches, 1);
     assert_no_mistakes();
+}
+
+#[test]
+fn no_mark_is_read_in_flight() {
+    let case = Case::new();
+    case.replay();
+    for _ in 0..4 {
+        case.recorder.harvest();
+        metrale_gpu_sim::control::advance_ns(10_000);
+    }
+    assert_eq!(case.ledger().read, 0);
+    assert_no_mistakes();
+    case.settle();
+    assert_eq!(case.ledger().read, 1);
 }
 
 #[test]

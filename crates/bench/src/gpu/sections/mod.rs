@@ -7,6 +7,7 @@ mod floor;
 mod host;
 mod scripts;
 mod steps;
+mod twins;
 
 use super::Failure;
 use super::run::{Measure, Tell};
@@ -41,6 +42,7 @@ pub(crate) const ALL: &[Section] = &[
     steps::EAGER,
     steps::GRAPH,
     captures::SECTION,
+    twins::SECTION,
     scripts::SECTION,
 ];
 
