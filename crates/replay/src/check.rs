@@ -111,7 +111,7 @@ pub(crate) fn kernels(plan: &Plan, rows: &[KernelRow]) -> Differences {
             What::Copy { copy, stream, duration_ns } => (Launched::Copy(copy), stream, duration_ns),
             What::Graph { graph } => {
                 let planned = &plan.graphs[graph as usize];
-                (Launched::Graph(graph), planned.stream(), planned.length_ns())
+                (Launched::Graph(graph), planned.stream, planned.length_ns())
             }
             _ => continue,
         };

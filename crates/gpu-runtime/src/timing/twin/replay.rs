@@ -14,6 +14,7 @@ use super::seats::{Seat, State, Tag, Twins};
 use crate::timing::entry::number_of;
 use crate::timing::guards::LaneGuard;
 use crate::timing::handles::StreamRef;
+use crate::timing::recorder::Recorder;
 use crate::timing::shared::Shared;
 use metrale_gpu_sys::cuda::{CAPTURE_STATUS_NONE, CUevent, CUstream, Status};
 use metrale_telemetry::kernel::SpanToken;
@@ -21,8 +22,10 @@ use metrale_telemetry::{Sampling, Step};
 use std::cell::Cell;
 use std::ffi::c_void;
 
-/// No stream, as rings know streams.
+/// No stream, as rings know streams: which was last is not known.
 const NONE: u64 = u64::MAX;
+/// Neither executable was launched yet.
+const UNLAUNCHED: u64 = u64::MAX - 1;
 /// Keeps turns apart from the hash that arms steps.
 const SALT: u64 = 0x7477_696e;
 
@@ -36,8 +39,10 @@ pub(super) struct Last {
 }
 
 impl Last {
-    pub(super) const fn none() -> Self {
-        Self { stream: Cell::new(NONE), twin: Cell::new(None) }
+    /// `is_first`: nothing was launched before the twin was made.
+    pub(super) const fn none(is_first: bool) -> Self {
+        let stream = if is_first { UNLAUNCHED } else { NONE };
+        Self { stream: Cell::new(stream), twin: Cell::new(None) }
     }
 }
 
@@ -57,6 +62,35 @@ impl LaneGuard<'_> {
         let launch = self.launch_guard(twin.row);
         let span = launch.span();
         launch.run(|| twin.launch(self.step(), span, self.stream()))
+    }
+}
+
+impl Recorder {
+    /// As [`LaneGuard::replay`], in a lane of `step` that has no guard: see
+    /// [`begin_launch`](Self::begin_launch) for what is counted.
+    ///
+    /// # Errors
+    /// What `cuGraphLaunch` of the plain executable returned.
+    pub fn replay<'a>(
+        &self,
+        step: Step,
+        lane: usize,
+        twin: &Twin<'_>,
+        stream: impl Into<StreamRef<'a>>,
+    ) -> Result<(), Status> {
+        let stream = stream.into();
+        // Before the span, which is of the graph alone.
+        if twin.last.twin.get().is_some() {
+            twin.wait_for_twin(stream);
+        }
+        let token = self.begin_launch(step, lane, twin.row, stream);
+        let launched = twin.launch(step, self.shared().zip(token), stream);
+        match token {
+            Some(token) if launched.is_ok() => self.end_launch(token, stream),
+            Some(token) => self.cancel_launch(token),
+            None => {}
+        }
+        launched
     }
 }
 
@@ -102,6 +136,7 @@ impl Twin<'_> {
             None if is_same => number,
             None => NONE,
         });
+        let is_same = is_same || last == UNLAUNCHED;
         if !step.is_armed() {
             return self.launch_plain(stream);
         }
