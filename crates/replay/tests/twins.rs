@@ -11,6 +11,9 @@ use std::path::Path;
 use common::program::{fact, number, replay, replay_events};
 use common::record::{DECODE, step};
 use common::{TRACES, folder, needs_simulator, read_csv};
+use metrale_replay::plan::{self, Timing, What};
+use metrale_replay::steps::Patterns;
+use metrale_replay::workload;
 use serde_json::Value;
 
 type Sums = BTreeMap<String, (u64, u64)>;
@@ -162,9 +165,44 @@ fn launches_that_come_too_early_are_plain_and_told() {
     let (json, text) = replay_events(&events, &["--every", "1", "--stamps", "honest"]);
     let unread = number(&json["twins"]["unread"]);
     assert!(unread > 0, "{text}");
-    let told = format!("{unread} as the last one was not read");
+    let told = format!("{unread} too soon after one that had");
     assert!(fact(&text, "inside").contains(&told), "{text}");
     let missing = json["kernels"].as_array().expect("rows").iter();
     let missing: u64 = missing.map(|row| number(&row["missed"])).sum();
     assert_eq!(missing, 4 * unread, "{text}");
+}
+
+/// The demo's table of what is in graphs, against the timeline.
+#[test]
+fn the_demo_names_kernels_in_graphs_and_is_right() {
+    needs_simulator();
+    let plan = plan::build(&workload::builtin().trace, &Patterns::default(), Timing::Honest);
+    let (mut of_kernel, mut all_ns) = (BTreeMap::<u32, u64>::new(), 0);
+    for op in &plan.ops {
+        let What::Graph { graph } = op.what else { continue };
+        all_ns += plan.graphs[graph as usize].length_ns();
+        for (kernel, from_ns, to_ns) in plan.graphs[graph as usize].inside() {
+            *of_kernel.entry(kernel).or_default() += to_ns - from_ns;
+        }
+    }
+    let mut expected: Vec<u64> = of_kernel.into_values().collect();
+    expected.sort_unstable_by_key(|ns| std::cmp::Reverse(*ns));
+
+    let (_, text) = replay(&[]);
+    let table = text.split("\n\n").find(|table| table.starts_with("inside graphs ")).expect("it");
+    let rows: Vec<&str> = table.lines().skip(1).filter(|row| !row.starts_with("and ")).collect();
+    assert_eq!(rows.len(), 8, "{table}");
+    for (row, ns) in rows.iter().zip(expected) {
+        // Name, share and its unit, error and its unit, total and its unit, launches.
+        let words: Vec<&str> = row.split_whitespace().rev().collect();
+        let number = |at: usize| words[at].parse::<f64>().expect("a number");
+        let (total, error, share) = (number(2), number(4), number(6));
+        let true_share = 100.0 * ns as f64 / all_ns as f64;
+        // Two errors, and what printing rounds.
+        assert!((share - true_share).abs() <= 2.0 * error + 0.05, "{row}: {true_share}");
+        assert_eq!(words[1], "s");
+        assert!((total * 1e9 / ns as f64 - 1.0).abs() < 0.01, "{row}: {ns} ns");
+        assert!(number(0) >= 30.0, "{row}");
+    }
+    assert!(fact(&text, "inside").contains("all of them 1.8 % of the 47 launches"), "{text}");
 }

@@ -94,8 +94,8 @@ pub struct LaneSpan {
     pub start_ns: i64,
     /// From there to the last end on the stream, nanoseconds.
     pub span_ns: u64,
-    /// Sum of the work on the stream less its union, nanoseconds: what a
-    /// stream that runs in order lays end to end.
+    /// Sum of the work on the stream less its union, nanoseconds: a stream that runs
+    /// in order lays it end to end, but for what is in one graph.
     pub overlap_ns: u64,
     /// The same of this span's work and other work on the stream begun before
     /// it, nanoseconds.

@@ -180,7 +180,8 @@ fn overlap(report: &Report, out: &mut Page) {
             ns => format!(", {} of it between lanes", time(ns)),
         };
         let text = format!(
-            "{} recorded at once on a lane's stream{across}: replayed end to end",
+            "{} recorded at once on a lane's stream{across}: replayed end to end, but at once \
+             within a graph",
             time(overlap_ns)
         );
         out.fact("overlap", &text);

@@ -31,6 +31,8 @@ struct Inside {
     rows: Vec<(String, Row)>,
     /// What the graphs took.
     total_ns: f64,
+    /// Recorded gaps: their share of that.
+    gaps: f64,
 }
 
 /// Whether a row is of nodes that were recorded.
@@ -51,9 +53,14 @@ fn inside(report: &Report) -> Inside {
     let seen: Vec<_> = seen.filter(|figures| figures.twin_launches > 0).collect();
     let total_ns: f64 = seen.iter().map(|figures| figures.total_ns).sum();
     let mut rows: BTreeMap<String, Row> = BTreeMap::new();
+    let mut gaps = 0.0;
     for figures in seen {
         let part = figures.total_ns / total_ns.max(1.0);
-        for of in figures.rows.iter().filter(|row| is_recorded(row)) {
+        for of in &figures.rows {
+            if !is_recorded(of) {
+                gaps += part * of.estimate.share;
+                continue;
+            }
             let row = rows.entry(label(of)).or_insert(Row { error: Some(0.0), ..Row::default() });
             // Where every step was armed nothing is estimated.
             row.total_ns += match report.every {
@@ -71,7 +78,7 @@ fn inside(report: &Report) -> Inside {
     let mut rows: Vec<_> = rows.into_iter().collect();
     // Stable: of equals in the order of their names.
     rows.sort_by(|(_, one), (_, other)| other.total_ns.total_cmp(&one.total_ns));
-    Inside { rows, total_ns }
+    Inside { rows, total_ns, gaps }
 }
 
 /// The table, and a blank line; nothing where no twin was read.
@@ -109,37 +116,56 @@ pub(super) fn facts(report: &Report, out: &mut Page) {
     let Some(twins) = report.twins else {
         return;
     };
-    let Inside { rows, total_ns } = inside(report);
+    let Inside { rows, total_ns, gaps } = inside(report);
     let mut label = "inside";
     if !rows.is_empty() {
         let share: f64 = rows.iter().map(|(_, row)| row.share).sum();
         let rows = number(rows.len() as u64, "row");
         let total = time(total_ns.round() as u64);
-        out.fact(label, &format!("{rows} explain {} of {total} in graphs", percent(share)));
+        let mut text = format!("{rows} explain {} of {total} in graphs", percent(share));
+        if gaps >= 0.000_5 {
+            text += &format!(", gaps between kernels {}", percent(gaps));
+        }
+        out.fact(label, &text);
         label = "";
-        let seen = report.shown.snapshot.graphs.iter().map(|graph| &graph.figures);
-        let sum = |of: fn(&_) -> u64| seen.clone().map(of).sum::<u64>();
-        let marks_ns = sum(|figures: &metrale_telemetry::snapshot::GraphFigures| figures.marks_ns);
-        let twin_ns = sum(|figures: &metrale_telemetry::snapshot::GraphFigures| figures.twin_ns);
-        if let Some(mark_ns) = report.graphs.mark_ns.filter(|ns| *ns > 0) {
-            let more = marks_ns as f64 / twin_ns.saturating_sub(marks_ns).max(1) as f64;
-            let (mark, more) = (time(mark_ns), percent(more));
-            let launches = number(twins.read, "launch").replace("launchs", "launches");
-            out.fact("", &format!("a mark takes {mark}, and {launches} with marks {more} more"));
+        if let Some(text) = marks(report) {
+            out.fact(label, &text);
         }
     }
-    if let Some(plain) = plain(&twins) {
-        out.fact(label, &plain);
+    if let Some(text) = plain(&twins) {
+        out.fact(label, &text);
     }
 }
 
-/// Why launches on armed steps had no marks, or were not read.
+/// What marks took of the launches that had them.
+fn marks(report: &Report) -> Option<String> {
+    let mark_ns = report.graphs.mark_ns.filter(|ns| *ns > 0)?;
+    let (mut twin_ns, mut marks_ns, mut launches) = (0, 0, 0);
+    for graph in &report.shown.snapshot.graphs {
+        twin_ns += graph.figures.twin_ns;
+        marks_ns += graph.figures.marks_ns;
+        launches += graph.figures.twin_launches;
+    }
+    let more = marks_ns as f64 / twin_ns.saturating_sub(marks_ns).max(1) as f64;
+    Some(format!(
+        "a mark takes {} of the GPU, all of them {} of the {} that had marks",
+        time(mark_ns),
+        percent(more),
+        match launches {
+            1 => "launch".to_owned(),
+            launches => format!("{} launches", count(launches)),
+        }
+    ))
+}
+
+/// Why launches on armed steps had no marks.
 fn plain(twins: &TwinLedger) -> Option<String> {
+    let lost = twins.launched.saturating_sub(twins.read);
     let reasons = [
         (twins.by_turn, "to compare with"),
-        (twins.unread, "as the last one was not read"),
-        (twins.plan_spent, "as the next marks were not made"),
-        (twins.other_stream, "as the last one was on another stream, or the first"),
+        (twins.unread, "too soon after one that had"),
+        (twins.plan_spent, "before the next marks were made"),
+        (twins.other_stream, "as a graph's first, or on another stream"),
         (twins.no_span, "without a span"),
         (twins.no_twin + twins.stale + twins.launch_failed, "of graphs without a twin"),
     ];
@@ -147,13 +173,11 @@ fn plain(twins: &TwinLedger) -> Option<String> {
         .filter(|(n, _)| *n > 0)
         .map(|(n, why)| format!("{} {why}", count(*n)))
         .collect();
-    let (all, plain) = (twins.launched + twins.plain(), twins.plain());
-    let lost = match twins.launched - twins.read.min(twins.launched) {
-        0 => String::new(),
-        lost => format!("; {} with marks were not read", count(lost)),
-    };
-    (plain > 0 || !lost.is_empty()).then(|| {
-        let (all, plain) = (count(all), count(plain));
-        format!("of {all} on armed steps {plain} had none: {}{lost}", told.join(", "))
-    })
+    let (all, plain) = (count(twins.launched + twins.plain()), count(twins.plain()));
+    let none = format!("{plain} of {all} launches on armed steps had none: {}", told.join(", "));
+    match (twins.plain(), lost) {
+        (0, 0) => None,
+        (_, 0) => Some(none),
+        (_, lost) => Some(format!("{none}; marks of {} were not read", count(lost))),
+    }
 }

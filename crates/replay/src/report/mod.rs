@@ -74,8 +74,8 @@ pub struct LaneRow {
     pub gap_p50_ns: u64,
     /// Spans that were asked for and did not land: the sums miss them.
     pub missed: u64,
-    /// Recorded overlap within spans that a stream in order lays end to end,
-    /// nanoseconds.
+    /// Recorded overlap within spans, nanoseconds: a stream in order lays it end to
+    /// end, but for what is in one graph.
     pub overlap_ns: u64,
     /// The same of spans and other work on their streams.
     pub overlap_lanes_ns: u64,
