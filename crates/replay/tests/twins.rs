@@ -176,7 +176,7 @@ fn launches_that_come_too_early_are_plain_and_told() {
 #[test]
 fn the_demo_names_kernels_in_graphs_and_is_right() {
     needs_simulator();
-    let plan = plan::build(&workload::builtin().trace, &Patterns::default(), Timing::Honest);
+    let plan = plan::build(&workload::builtin().trace, &Patterns::default(), Timing::Ideal);
     let (mut of_kernel, mut all_ns) = (BTreeMap::<u32, u64>::new(), 0);
     for op in &plan.ops {
         let What::Graph { graph } = op.what else { continue };
@@ -188,7 +188,8 @@ fn the_demo_names_kernels_in_graphs_and_is_right() {
     let mut expected: Vec<u64> = of_kernel.into_values().collect();
     expected.sort_unstable_by_key(|ns| std::cmp::Reverse(*ns));
 
-    let (_, text) = replay(&[]);
+    // Honest stamps would add the graphs' wait for their launches.
+    let (_, text) = replay(&["--stamps", "ideal"]);
     let table = text.split("\n\n").find(|table| table.starts_with("inside graphs ")).expect("it");
     let rows: Vec<&str> = table.lines().skip(1).filter(|row| !row.starts_with("and ")).collect();
     assert_eq!(rows.len(), 8, "{table}");
@@ -201,8 +202,7 @@ fn the_demo_names_kernels_in_graphs_and_is_right() {
         // Two errors, and what printing rounds.
         assert!((share - true_share).abs() <= 2.0 * error + 0.05, "{row}: {true_share}");
         assert_eq!(words[1], "s");
-        assert!((total * 1e9 / ns as f64 - 1.0).abs() < 0.01, "{row}: {ns} ns");
+        assert!((total * 1e9 / ns as f64 - 1.0).abs() < 0.005, "{row}: {ns} ns");
         assert!(number(0) >= 30.0, "{row}");
     }
-    assert!(fact(&text, "inside").contains("all of them 1.8 % of the 47 launches"), "{text}");
 }
