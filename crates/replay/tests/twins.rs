@@ -143,6 +143,38 @@ fn what_overlaps_in_a_graph_runs_as_it_was_recorded() {
     assert_eq!(number(&json["twins"]["launched"]), 3, "each launch of one graph: {text}");
 }
 
+/// The second device's graphs are replayed in lanes without guards.
+#[test]
+fn each_device_has_the_rows_of_its_own_graphs() {
+    let mut events = recording(3);
+    for event in recording(3).iter().filter(|event| !event.contains("user_annotation")) {
+        let other = event.replace(r#""device":0"#, r#""device":1"#);
+        let other = other.replace(r#""correlation":"#, r#""correlation":10"#);
+        events.push(other.replace(r#""pid":0"#, r#""pid":1"#).replace("one", "another"));
+    }
+    let (json, text) = replay_events(&events, &["--every", "1", "--stamps", "ideal"]);
+    let found = json["kernels"].as_array().expect("rows").iter().filter(|row| {
+        assert_eq!(row["missed"], 0, "{text}");
+        row["in_graph"] == true && row["kind"] == "kernel"
+    });
+    let found: BTreeMap<_, _> = found
+        .map(|row| {
+            let name = row["name"].as_str().expect("a name");
+            ((number(&row["device"]), name), (number(&row["samples"]), number(&row["total_ns"])))
+        })
+        .collect();
+    let expected = [
+        ((0, "one"), (6, 600_000)),
+        ((0, "side"), (3, 450_000)),
+        ((0, "two"), (3, 180_000)),
+        ((1, "another"), (6, 600_000)),
+        ((1, "side"), (3, 450_000)),
+        ((1, "two"), (3, 180_000)),
+    ];
+    assert_eq!(found, BTreeMap::from(expected), "{text}");
+    assert_eq!(number(&json["twins"]["read"]), 6, "{text}");
+}
+
 #[test]
 fn without_twins_a_graph_is_one_row() {
     let arguments = ["--every", "1", "--stamps", "ideal", "--twins", "off"];

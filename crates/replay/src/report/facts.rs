@@ -179,9 +179,12 @@ fn overlap(report: &Report, out: &mut Page) {
             0 => String::new(),
             ns => format!(", {} of it between lanes", time(ns)),
         };
+        let within = match report.graphs.launches {
+            0 => "",
+            _ => ", but at once within a graph",
+        };
         let text = format!(
-            "{} recorded at once on a lane's stream{across}: replayed end to end, but at once \
-             within a graph",
+            "{} recorded at once on a lane's stream{across}: replayed end to end{within}",
             time(overlap_ns)
         );
         out.fact("overlap", &text);
