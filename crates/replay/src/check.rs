@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
+use metrale_telemetry::snapshot::RowKind;
 use serde::Serialize;
 
 use crate::model;
@@ -111,7 +112,7 @@ pub(crate) fn kernels(plan: &Plan, rows: &[KernelRow]) -> Differences {
             What::Copy { copy, stream, duration_ns } => (Launched::Copy(copy), stream, duration_ns),
             What::Graph { graph } => {
                 let planned = &plan.graphs[graph as usize];
-                (Launched::Graph(graph), planned.stream(), planned.length_ns())
+                (Launched::Graph(graph), planned.stream, planned.length_ns())
             }
             _ => continue,
         };
@@ -119,8 +120,11 @@ pub(crate) fn kernels(plan: &Plan, rows: &[KernelRow]) -> Differences {
         launches.entry(of).or_default().add(ns);
     }
     let mut expected = plan.by_row(launches);
-    for row in rows {
-        let expected = expected.remove(&row.key()).unwrap_or_default();
+    let mut inside = plan.by_row(inside(plan));
+    // How long copies in graphs ran by the timeline is nobody's row.
+    for row in rows.iter().filter(|row| !row.in_graph || row.kind == RowKind::Kernel) {
+        let of = if row.in_graph { &mut inside } else { &mut expected };
+        let expected = of.remove(&row.key()).unwrap_or_default();
         if row.samples > 0 {
             differences.row(expected, row.total_ns, row.missed);
         } else {
@@ -129,4 +133,20 @@ pub(crate) fn kernels(plan: &Plan, rows: &[KernelRow]) -> Differences {
         }
     }
     differences
+}
+
+/// Kernels inside graphs. Their marks are read from the graph's begin, so that a kernel
+/// reads the difference of two times.
+fn inside(plan: &Plan) -> BTreeMap<(u32, Launched), Expected> {
+    let mut launches: BTreeMap<(u32, Launched), Expected> = BTreeMap::new();
+    for op in &plan.ops {
+        let What::Graph { graph } = op.what else { continue };
+        let graph = &plan.graphs[graph as usize];
+        for (kernel, from_ns, to_ns) in graph.inside() {
+            let of = (plan.device(graph.stream), Launched::Kernel(kernel));
+            let read_ns = as_read(to_ns) - as_read(from_ns);
+            *launches.entry(of).or_default() += Expected { ns: to_ns - from_ns, read_ns };
+        }
+    }
+    launches
 }

@@ -6,14 +6,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use cudarc::driver::{
-    CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaStream, DriverError, LaunchConfig,
-    PushKernelArg, sys,
+    CudaContext, CudaFunction, CudaStream, DriverError, LaunchConfig, PushKernelArg,
 };
 use cudarc::nvrtc::Ptx;
-use metrale_gpu_runtime::timing::{GraphRef, Harvest, Recorder, RecorderConfig, RegionRef};
+use metrale_gpu_runtime::timing::{
+    Harvest, Recorder, RecorderConfig, RegionRef, Twin, TwinState, TwinsConfig,
+};
 use metrale_telemetry::Telemetry;
 
-use crate::plan::{Chain, Graph, Plan};
+use crate::graphs;
+use crate::plan::Plan;
 use crate::play::PlayError;
 use crate::ptx;
 use crate::simulator::clock_ns;
@@ -21,8 +23,14 @@ use crate::simulator::clock_ns;
 const ONE_THREAD: LaunchConfig =
     LaunchConfig { grid_dim: (1, 1, 1), block_dim: (1, 1, 1), shared_mem_bytes: 0 };
 
+/// What nodes of a graph are called that are no recorded kernels. No kernel can be.
+pub(crate) const COPIES: &str = "(copies and sets)";
+pub(crate) const GAPS: &str = "(recorded gaps)";
+
 /// A device and all that a plan needs on it.
 pub(crate) struct Device {
+    /// By index into [`Plan::graphs`]. Before the recorder: a twin needs one to go.
+    pub(crate) graphs: HashMap<u32, Twin<'static>>,
     pub(crate) recorder: Recorder,
     pub(crate) name: String,
     /// By index into [`Plan::streams`]; those of other devices are absent.
@@ -32,15 +40,15 @@ pub(crate) struct Device {
     copy: CudaFunction,
     /// By index into [`Plan::copies`].
     copies: Vec<RegionRef>,
-    /// By index into [`Plan::graphs`].
-    graphs: HashMap<u32, (GraphRef, CudaGraph)>,
-    context: Arc<CudaContext>,
+    /// Stands for recorded gaps in graphs.
+    pub(crate) gap: CudaFunction,
 }
 
 /// The context of the CUDA device `ordinal`, and its recorder.
 pub(crate) fn install(
     ordinal: usize,
     telemetry: &'static Telemetry,
+    twins: Option<TwinsConfig>,
 ) -> Result<(Arc<CudaContext>, Recorder), PlayError> {
     let context = CudaContext::new(ordinal)?;
     // SAFETY: no memory is shared between streams here; cudarc's events
@@ -51,6 +59,7 @@ pub(crate) fn install(
         // One clock for host and GPU: a poll takes no time on a simulator.
         clock: clock_ns,
         label: ordinal.to_string(),
+        twins,
         ..RecorderConfig::default()
     };
     let recorder = Recorder::new(&context, telemetry, config)?;
@@ -73,6 +82,9 @@ impl Device {
             // The driver only knows the names of the PTX.
             recorder.name(function, name);
         }
+        let (copy, gap) = (module.load_function(ptx::COPY)?, module.load_function(ptx::GAP)?);
+        recorder.name(&copy, COPIES);
+        recorder.name(&gap, GAPS);
         let copies = plan.copies.iter().map(|name| recorder.copy(name));
         let copies = copies.collect();
         let streams = (0u32..)
@@ -81,21 +93,20 @@ impl Device {
             .map(|(index, _)| Ok((index, context.new_stream()?)))
             .collect::<Result<_, DriverError>>()?;
         let mut device = Self {
+            graphs: HashMap::new(),
             recorder,
             name: context.name()?,
             streams,
             functions,
-            copy: module.load_function(ptx::COPY)?,
+            copy,
             copies,
-            graphs: HashMap::new(),
-            context,
+            gap,
         };
-        for (index, graph) in (0u32..).zip(&plan.graphs) {
-            if device.streams.contains_key(&graph.stream()) {
-                let captured = device.capture(graph)?;
-                let row = device.recorder.graph(&graph.row_name(&plan.kernels));
-                device.graphs.insert(index, (row, captured));
-            }
+        device.graphs = graphs::capture(plan, number, &device, &context)?;
+        if device.graphs.values().any(|twin| twin.state() == TwinState::Ready) {
+            // So that the first launches find their twins on the device.
+            context.synchronize()?;
+            device.recorder.harvest();
         }
         Ok(device)
     }
@@ -134,55 +145,8 @@ impl Device {
         unsafe { launch.launch(ONE_THREAD) }.map(drop)
     }
 
-    /// A graph, and its row in the recorder.
-    pub(crate) fn graph(&self, graph: u32) -> Result<&(GraphRef, CudaGraph), PlayError> {
-        self.graphs.get(&graph).ok_or(PlayError::Plan("a graph of no device"))
-    }
-
     /// Waits for all work: the application may, the recorder never does.
     pub(crate) fn synchronize(&self) -> Result<(), DriverError> {
         self.streams.values().try_for_each(|stream| stream.synchronize())
-    }
-
-    /// Captures a graph: its first chain on the stream that launches it, the
-    /// others forked from there and joined again.
-    fn capture(&self, graph: &Graph) -> Result<CudaGraph, PlayError> {
-        let origin = self.stream(graph.stream())?;
-        origin.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL)?;
-        let forked = graph.chains.get(1..).unwrap_or_default();
-        let mut joins = Vec::with_capacity(forked.len());
-        if !forked.is_empty() {
-            let fork = self.mark(origin)?;
-            for chain in forked {
-                let stream = self.stream(chain.stream)?;
-                stream.wait(&fork)?;
-                self.capture_chain(chain)?;
-                joins.push(self.mark(stream)?);
-            }
-        }
-        if let Some(first) = graph.chains.first() {
-            self.capture_chain(first)?;
-        }
-        for join in &joins {
-            origin.wait(join)?;
-        }
-        let captured = origin.end_capture(sys::CUgraphInstantiate_flags(0))?;
-        captured.ok_or(PlayError::Plan("a graph without nodes"))
-    }
-
-    fn capture_chain(&self, chain: &Chain) -> Result<(), PlayError> {
-        let stream = self.stream(chain.stream)?;
-        for node in &chain.nodes {
-            // A node spins through the recorded gap before it, too.
-            let duration_ns = node.gap_ns + node.duration_ns;
-            self.launch(stream, self.function(node.kernel)?, duration_ns)?;
-        }
-        Ok(())
-    }
-
-    fn mark(&self, stream: &CudaStream) -> Result<CudaEvent, DriverError> {
-        let event = self.context.new_event(None)?;
-        event.record(stream)?;
-        Ok(event)
     }
 }

@@ -14,6 +14,7 @@ pub mod check;
 mod device;
 pub mod driver;
 pub mod file;
+mod graphs;
 pub mod model;
 pub mod options;
 mod pace;

@@ -57,6 +57,7 @@ fn main() -> ExitCode {
     };
     let Options {
         every,
+        twins,
         json,
         timeline,
         record_steps,
@@ -68,7 +69,7 @@ fn main() -> ExitCode {
     } = options;
     let plan = plan::build(&trace, &Patterns::new(step_patterns, lanes), timing);
     drop(trace);
-    let settings = Settings { every, stamps, trace: read_from };
+    let settings = Settings { every, twins, stamps, trace: read_from };
     let playing = match Playing::new(&plan, &running, settings) {
         Ok(playing) => playing,
         // The trace asks for more than there can be.

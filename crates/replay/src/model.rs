@@ -62,7 +62,7 @@ pub fn run(plan: &Plan) -> Outcome {
             What::Copy { stream, duration_ns, .. } => (stream, duration_ns),
             What::Graph { graph } => {
                 let graph = &plan.graphs[graph as usize];
-                (graph.stream(), graph.length_ns())
+                (graph.stream, graph.length_ns())
             }
         };
         let free = &mut free_at[stream as usize];

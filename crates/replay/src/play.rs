@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use cudarc::driver::{DriverError, result};
-use metrale_gpu_runtime::timing::InstallError;
+use metrale_gpu_runtime::timing::{InstallError, Status, TwinsConfig};
 use metrale_telemetry::kernel::Ledger;
 use metrale_telemetry::{ConfigError, LaneNamesError, Telemetry, TelemetryConfig};
 
 use crate::device::{self, Device};
 use crate::driver::Running;
+use crate::graphs;
 use crate::options::Stamps;
 use crate::pace::Pace;
 use crate::plan::Plan;
@@ -21,8 +22,9 @@ use crate::simulator::Simulator;
 
 /// Devices of one machine, with room to spare.
 const MAX_DEVICES: usize = 64;
-/// Harvests after the last work is done; the first lands all of it.
-const LAST_HARVESTS: usize = 100;
+/// Harvests after the last work is done: the first lands all of it, the others read
+/// marks in graphs.
+const LAST_HARVESTS: usize = 1_000;
 
 /// Why a replay came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +32,9 @@ pub enum PlayError {
     /// The driver failed the application.
     #[error("the driver failed: {0:?}")]
     Driver(#[from] DriverError),
+    /// The launch of a graph failed.
+    #[error("the driver failed a graph: {0}")]
+    Launch(#[from] Status),
     /// The recorder could not be made.
     #[error(transparent)]
     Install(#[from] InstallError),
@@ -52,6 +57,8 @@ pub enum PlayError {
 pub struct Settings {
     /// One step in so many is armed.
     pub every: u32,
+    /// Graphs have twins, which tell what is in them.
+    pub twins: bool,
     /// On the simulated driver: when the host launches.
     pub stamps: Stamps,
     /// The trace's path; none for the built-in workload.
@@ -132,6 +139,9 @@ pub(crate) struct Player<'p> {
     pub(crate) plan: &'p Plan,
     pub(crate) devices: Vec<Device>,
     pub(crate) telemetry: Vec<&'static Telemetry>,
+    /// Where every launch of a graph is to be seen: the harvests between two launches
+    /// of one.
+    pub(crate) between_launches: usize,
     /// The simulated driver's calls until the recorders were made.
     pub(crate) calls_before: BTreeMap<String, u64>,
 }
@@ -150,12 +160,18 @@ impl<'p> Player<'p> {
         // On a machine with fewer devices than the plan some share one.
         let there = u32::try_from(result::device::get_count()?).unwrap_or(1).max(1);
         let mut installed = Vec::new();
+        let mut between_launches = 0;
         let mut telemetry: Vec<&'static Telemetry> = Vec::new();
         for number in 0..devices {
             let own = Telemetry::new().leak();
             own.configure(config)?;
             own.name_lanes(&lanes)?;
-            installed.push(device::install((number % there) as usize, own)?);
+            let twins = settings.twins.then(|| graphs::twins(plan, number, settings.every));
+            let twins: Option<TwinsConfig> = twins.flatten();
+            if settings.every == 1 {
+                between_launches = between_launches.max(graphs::harvests(twins));
+            }
+            installed.push(device::install((number % there) as usize, own, twins)?);
             telemetry.push(own);
         }
         let calls_before = simulator.iter().flat_map(|sim| sim.calls()).collect();
@@ -163,7 +179,7 @@ impl<'p> Player<'p> {
             .zip(installed)
             .map(|(number, installed)| Device::new(plan, number, installed))
             .collect::<Result<_, _>>()?;
-        Ok(Self { plan, devices: made, telemetry, calls_before })
+        Ok(Self { plan, devices: made, telemetry, between_launches, calls_before })
     }
 
     /// The device of a stream of the plan.
@@ -184,11 +200,16 @@ impl<'p> Player<'p> {
         self.devices.iter().try_for_each(Device::synchronize)?;
         for _ in 0..LAST_HARVESTS {
             self.harvest();
-            if self.ledger().in_flight == 0 {
+            if self.ledger().in_flight == 0 && self.is_read() {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// Whether the marks of every launch of a twin were read.
+    pub(crate) fn is_read(&self) -> bool {
+        self.devices.iter().all(|device| graphs::is_read(&device.recorder))
     }
 
     /// What became of every span so far.

@@ -11,6 +11,9 @@ use std::fmt::Write as _;
 /// The entry that stands for a copy or a set.
 pub const COPY: &str = "metrale_copy";
 
+/// The entry that stands for a recorded gap in a graph.
+pub const GAP: &str = "metrale_gap";
+
 /// The entry of the plan's kernel `index`.
 pub fn entry(index: usize) -> String {
     format!("metrale_k{index}")
@@ -22,7 +25,7 @@ pub fn entry(index: usize) -> String {
 /// and they compile it for any newer device.
 pub fn module(kernels: usize) -> String {
     let mut text = String::from(".version 6.0\n.target sm_50\n.address_size 64\n");
-    for name in (0..kernels).map(entry).chain([COPY.to_owned()]) {
+    for name in (0..kernels).map(entry).chain([COPY.to_owned(), GAP.to_owned()]) {
         // A zero duration must not wait for the timer's next tick, which comes
         // as late as a microsecond. The timer is read as a volatile register.
         let _ = write!(
@@ -60,8 +63,8 @@ mod tests {
     fn every_kernel_has_its_entry_and_its_duration() {
         let text = module(3);
         assert!(text.is_ascii() && text.starts_with(".version"));
-        assert_eq!(text.matches(".entry ").count(), 4);
-        for name in [entry(0), entry(1), entry(2), COPY.to_owned()] {
+        assert_eq!(text.matches(".entry ").count(), 5);
+        for name in [entry(0), entry(1), entry(2), COPY.to_owned(), GAP.to_owned()] {
             assert_eq!(text.matches(&format!(".visible .entry {name}(")).count(), 1);
             assert_eq!(text.matches(&format!(".param .u64 {name}_duration_ns")).count(), 1);
             assert_eq!(text.matches(&format!("[{name}_duration_ns]")).count(), 1);

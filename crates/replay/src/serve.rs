@@ -16,6 +16,7 @@ use metrale_gpu_runtime::timing::{KernelRef, StepGuard};
 use metrale_telemetry::Step;
 use metrale_telemetry::kernel::SpanToken;
 
+use crate::device::Device;
 use crate::pace::Pace;
 use crate::plan::{LaneSpan, Launched, Op, Plan, What};
 use crate::play::{PlayError, Player};
@@ -55,6 +56,7 @@ pub(crate) fn run(
         of: None,
         steps: Vec::new(),
         open: HashMap::new(),
+        launched: HashSet::new(),
         asked: Asked::default(),
     };
     while let Some(what) = server.next() {
@@ -125,6 +127,8 @@ struct Server<'p> {
     steps: Vec<(Option<u32>, OpenStep<'p>)>,
     /// Open lane spans that are tokens, by index into [`Plan::spans`].
     open: HashMap<u32, Option<SpanToken>>,
+    /// The graphs that were launched.
+    launched: HashSet<u32>,
     asked: Asked,
 }
 
@@ -164,6 +168,7 @@ impl<'p> Server<'p> {
 
     fn begin_step(&mut self) -> Result<(), PlayError> {
         self.player.harvest();
+        self.player.devices.iter().for_each(Device::renew);
         // One scheduler drives all devices: the first decides for all.
         let first = self.player.devices.first().ok_or(PlayError::Plan("no device"))?;
         let step = if self.steps.is_empty() {
@@ -231,8 +236,8 @@ impl<'p> Server<'p> {
                 What::Graph { graph }
                     if self.graph_stream(graph)? == planned.stream && self.of == planned.step =>
                 {
-                    let (row, captured) = device.graph(graph)?;
-                    guard.launch(*row, || captured.launch())?;
+                    self.before(graph);
+                    guard.replay(device.graph(graph)?)?;
                     self.asked_for(planned.stream, Launched::Graph(graph));
                 }
                 other => self.perform(other)?,
@@ -280,8 +285,11 @@ impl<'p> Server<'p> {
             What::Graph { graph } => {
                 let on = self.graph_stream(graph)?;
                 let device = self.player.device(on)?;
-                let (row, captured) = device.graph(graph)?;
-                self.launch(on, Launched::Graph(graph), *row, || captured.launch())?;
+                self.before(graph);
+                let (twin, stream) = (device.graph(graph)?, device.stream(on)?);
+                let lane = self.player.plan.lane(self.of).index();
+                device.recorder.replay(self.step(), lane, twin, stream)?;
+                self.asked_for(on, Launched::Graph(graph));
             }
         }
         Ok(())
@@ -297,10 +305,24 @@ impl<'p> Server<'p> {
         Ok(())
     }
 
+    /// Before a graph is launched: where every launch is to be seen, its last one is
+    /// read, as far as it is over.
+    fn before(&mut self, graph: u32) {
+        if self.launched.insert(graph) {
+            return;
+        }
+        for _ in 0..self.player.between_launches {
+            if self.player.is_read() {
+                break;
+            }
+            self.player.harvest();
+        }
+    }
+
     fn graph_stream(&self, graph: u32) -> Result<u32, PlayError> {
         let planned = self.player.plan.graphs.get(graph as usize);
         let planned = planned.ok_or(PlayError::Plan("a graph that it does not hold"))?;
-        Ok(planned.stream())
+        Ok(planned.stream)
     }
 
     /// Notes a launch that an armed step asked to be timed.

@@ -25,8 +25,14 @@ const COSTS: [(&CStr, u64); 8] = [
     (c"cuThreadExchangeStreamCaptureMode", 50),
 ];
 
+/// What a mark in a graph takes, and instantiating a node, nanoseconds: the middle of
+/// what is published.
+const MARK_NS: u64 = 1_200;
+const INSTANTIATE_NS: u64 = 1_500;
+
 type Clock = unsafe extern "C" fn() -> u64;
 type Advance = unsafe extern "C" fn(u64);
+type SetNs = unsafe extern "C" fn(u64);
 type SetCost = unsafe extern "C" fn(*const c_char, u64) -> u32;
 type CallName = unsafe extern "C" fn(u64) -> *const c_char;
 type CallCount = unsafe extern "C" fn(*const c_char) -> u64;
@@ -38,6 +44,8 @@ pub struct Simulator {
     now_ns: Clock,
     advance_to_ns: Advance,
     set_call_cost: SetCost,
+    set_mark: SetNs,
+    set_instantiation: SetNs,
     call_name: CallName,
     call_count: CallCount,
     set_device_count: SetDevices,
@@ -72,6 +80,10 @@ impl Simulator {
         // SAFETY: as above.
         let set_call_cost = *unsafe { library.get::<SetCost>(b"sim_set_call_cost\0") }?;
         // SAFETY: as above.
+        let set_mark = *unsafe { library.get::<SetNs>(b"sim_set_graph_mark\0") }?;
+        // SAFETY: as above.
+        let set_instantiation = *unsafe { library.get::<SetNs>(b"sim_set_graph_instantiation\0") }?;
+        // SAFETY: as above.
         let call_name = *unsafe { library.get::<CallName>(b"sim_call_name\0") }?;
         // SAFETY: as above.
         let call_count = *unsafe { library.get::<CallCount>(b"sim_call_count\0") }?;
@@ -83,6 +95,8 @@ impl Simulator {
             now_ns,
             advance_to_ns,
             set_call_cost,
+            set_mark,
+            set_instantiation,
             call_name,
             call_count,
             set_device_count,
@@ -114,6 +128,10 @@ impl Simulator {
             // SAFETY: a C string that lives for ever, and a number.
             let _ = unsafe { (self.set_call_cost)(name.as_ptr(), ns) };
         }
+        // SAFETY: takes a number, and the library stays loaded.
+        unsafe { (self.set_mark)(MARK_NS) };
+        // SAFETY: as above.
+        unsafe { (self.set_instantiation)(INSTANTIATE_NS) };
     }
 
     /// How often each driver function was called, by name; those never called

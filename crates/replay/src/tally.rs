@@ -5,14 +5,17 @@ use std::collections::BTreeMap;
 
 use metrale_http::merged;
 use metrale_telemetry::Snapshot;
-use metrale_telemetry::snapshot::LaneSnapshot;
+use metrale_telemetry::snapshot::{LaneSnapshot, RowKind, TwinLedger};
 
 use crate::check::{self, Check};
+use crate::device::COPIES;
 use crate::driver::Running;
 use crate::options::Stamps;
 use crate::plan::{Launched, RowKey};
 use crate::play::{Player, Settings};
-use crate::report::{self, DeviceRow, GraphRow, KernelRow, LaneRow, Report, SCHEMA, Shown, excess};
+use crate::report::{
+    self, DeviceRow, GraphRow, KernelRow, LaneRow, Report, SCHEMA, Shown, excess, is_recorded,
+};
 use crate::serve::Asked;
 use crate::simulator::Simulator;
 use crate::steps::Lane;
@@ -25,6 +28,14 @@ fn device_row((device, snapshot): (u32, &Snapshot)) -> DeviceRow {
         busy_ns: figures.busy_ns,
         idle_ns: figures.idle_ns(),
     }
+}
+
+/// What a mark took in the graphs of a snapshot.
+fn mark_ns(snapshot: &Snapshot) -> Option<u64> {
+    let of = snapshot.graphs.iter().map(|graph| &graph.figures);
+    let of = of.filter_map(|figures| Some((figures.mark_ns?, figures.twin_launches as f64)));
+    let (ns, launches) = of.fold((0.0, 0.0), |sum, (ns, by)| (ns.mul_add(by, sum.0), sum.1 + by));
+    (launches > 0.0).then(|| (ns / launches).round() as u64)
 }
 
 impl Player<'_> {
@@ -40,7 +51,12 @@ impl Player<'_> {
             (Some(_), Stamps::Honest) => (report::Driver::Simulated, report::Stamps::Honest),
         };
         let lanes = self.lane_rows(&devices);
-        let kernels = self.kernel_rows(&devices, asked.launches);
+        let mut kernels = self.inside_rows(&devices, &settings, &asked.launches);
+        kernels.extend(self.kernel_rows(&devices, asked.launches));
+        kernels.sort_by(|a, b| {
+            let by_time = b.total_ns.cmp(&a.total_ns);
+            by_time.then_with(|| (a.key(), a.in_graph).cmp(&(b.key(), b.in_graph)))
+        });
         let check = (stamps == report::Stamps::Ideal).then(|| Check {
             lanes: check::lanes(self.plan, &lanes),
             kernels: (settings.every == 1).then(|| check::kernels(self.plan, &kernels)),
@@ -59,7 +75,8 @@ impl Player<'_> {
             lanes,
             devices: (0..).zip(&devices).map(device_row).collect(),
             kernels,
-            graphs: GraphRow { launches, kernels: in_graphs },
+            graphs: GraphRow { launches, kernels: in_graphs, mark_ns: mark_ns(&snapshot) },
+            twins: settings.twins.then(|| self.twins()),
             ledger: self.ledger_row(snapshot.table_full),
             driver_calls: (running.simulator.iter())
                 .flat_map(|simulator| self.calls_since(simulator))
@@ -81,8 +98,7 @@ impl Player<'_> {
         calls
     }
 
-    /// The rows of kernels and graphs, most time first, and by name where times
-    /// are equal.
+    /// The rows of kernels and graphs.
     fn kernel_rows(
         &self,
         devices: &[Snapshot],
@@ -122,11 +138,54 @@ impl Player<'_> {
         for row in &mut rows {
             row.overruns = overruns.get(&row.key()).copied().unwrap_or(0);
         }
-        rows.sort_by(|a, b| {
-            let by_time = b.total_ns.cmp(&a.total_ns);
-            by_time.then_with(|| a.key().cmp(&b.key()))
-        });
         rows
+    }
+
+    /// The rows of what is in graphs, but for what runs side by side on too many
+    /// branches to be told apart. Samples are missed where every launch was to be seen.
+    fn inside_rows(
+        &self,
+        devices: &[Snapshot],
+        settings: &Settings,
+        asked: &BTreeMap<(u32, Launched), u64>,
+    ) -> Vec<KernelRow> {
+        let mut rows: BTreeMap<RowKey, KernelRow> = BTreeMap::new();
+        for (device, snapshot) in (0..).zip(devices) {
+            let of = snapshot.graphs.iter().flat_map(|graph| &graph.figures.rows);
+            for inside in of.filter(|inside| is_recorded(inside)) {
+                let Some(name) = &inside.name else { continue };
+                let kind = if name == COPIES { RowKind::Copy } else { RowKind::Kernel };
+                let row = rows.entry((device, kind, name.clone())).or_default();
+                row.samples += inside.samples;
+                row.total_ns += inside.sampled_ns;
+                row.marks_ns += inside.marks_ns;
+            }
+        }
+        if settings.twins && settings.every == 1 {
+            for ((device, launched), launches) in asked {
+                let Launched::Graph(graph) = launched else { continue };
+                for (kernel, ..) in self.plan.graphs[*graph as usize].inside() {
+                    let name = self.plan.kernels[kernel as usize].clone();
+                    let row = rows.entry((*device, RowKind::Kernel, name)).or_default();
+                    row.missed += launches;
+                }
+            }
+        }
+        let rows = rows.into_iter().map(|((device, kind, name), row)| KernelRow {
+            device,
+            kind,
+            name,
+            in_graph: true,
+            missed: row.missed.saturating_sub(row.samples),
+            ..row
+        });
+        rows.collect()
+    }
+
+    /// What became of launches of graphs.
+    fn twins(&self) -> TwinLedger {
+        let each = self.devices.iter().map(|device| device.recorder.twin_ledger());
+        each.fold(TwinLedger::default(), TwinLedger::plus)
     }
 
     fn lane_rows(&self, devices: &[Snapshot]) -> Vec<LaneRow> {

@@ -28,9 +28,13 @@ fn rows(json: &Value, list: &str, key: impl Fn(&Value) -> String, figures: &[&st
     found
 }
 
+/// But for those inside graphs, which a timeline does not have.
 fn kernels(json: &Value) -> Rows {
+    let mut json = json.clone();
+    let rows_of = json["kernels"].as_array_mut().expect("rows");
+    rows_of.retain(|row| row["in_graph"] == false);
     let key = |row: &Value| format!("{} {}", row["kind"], row["name"]);
-    rows(json, "kernels", key, &["samples", "total_ns"])
+    rows(&json, "kernels", key, &["samples", "total_ns"])
 }
 
 fn lanes(json: &Value) -> Rows {

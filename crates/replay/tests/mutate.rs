@@ -9,7 +9,7 @@ use std::cell::Cell;
 
 use common::bytes::{gzip, read};
 use metrale_replay::model;
-use metrale_replay::plan::{self, Plan, Timing, What};
+use metrale_replay::plan::{self, NodeKind, Plan, Timing, What};
 use metrale_replay::steps::Patterns;
 use metrale_replay::trace::{Trace, WorkKind};
 use proptest::prelude::*;
@@ -199,7 +199,8 @@ fn check(trace: &Trace, plan: &Plan) {
                 time += duration_ns;
             }
             What::Graph { graph } => {
-                for node in plan.graphs[graph as usize].chains.iter().flat_map(|c| &c.nodes) {
+                let nodes = plan.graphs[graph as usize].nodes();
+                for (node, ..) in nodes.filter(|(node, ..)| node.kind != NodeKind::Gap) {
                     works += 1;
                     time += node.duration_ns;
                 }

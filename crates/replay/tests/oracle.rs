@@ -151,7 +151,7 @@ fn honest_times_keep_the_order_of_every_stream() {
                     What::Copy { stream: s, copy, .. } if s == stream => {
                         Some(plan.copies[copy as usize].clone())
                     }
-                    What::Graph { graph } if plan.graphs[graph as usize].stream() == stream => {
+                    What::Graph { graph } if plan.graphs[graph as usize].stream == stream => {
                         Some(format!("graph {graph}"))
                     }
                     _ => None,

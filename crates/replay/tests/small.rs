@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use common::bytes::read;
 use metrale_replay::model;
-use metrale_replay::plan::{self, Chain, Node, Plan, Timing, What};
+use metrale_replay::plan::{self, Node, NodeKind, Plan, Timing, What};
 use metrale_replay::steps::{Lane, Patterns};
 
 fn plan(timing: Timing) -> Plan {
@@ -70,21 +70,20 @@ fn the_graph_is_one_and_forks() {
     let plan = plan(Timing::Ideal);
     assert_eq!(plan.graph_totals(), (2, 8));
     assert_eq!(plan.graphs.len(), 1, "both launches are of one graph");
-    let number = |name: &str| plan.kernels.iter().position(|k| k.contains(name)).map(|i| i as u32);
-    let node = |name, gap_ns, duration_ns| Node { kernel: number(name), gap_ns, duration_ns };
-    let stream = |name: &str| plan.streams.iter().position(|s| s.name == name).expect(name) as u32;
-    let chains = [
-        Chain {
-            stream: stream("7"),
-            nodes: vec![
-                node("gemm", 0, 10_000),
-                node("attn", 500, 5_500),
-                node("gemm", 250, 10_750),
-            ],
-        },
-        Chain { stream: stream("20"), nodes: vec![node("side", 11_000, 4_000)] },
+    let kernel = |name: &str, duration_ns| {
+        let number = plan.kernels.iter().position(|kernel| kernel.contains(name)).expect(name);
+        Node { kind: NodeKind::Kernel(number as u32), duration_ns }
+    };
+    let gap = |duration_ns| Node { kind: NodeKind::Gap, duration_ns };
+    let graph = &plan.graphs[0];
+    assert_eq!(plan.streams[graph.stream as usize].name, "7");
+    // The second kernel of stream 7 runs beside that of stream 20.
+    let parts = [
+        vec![vec![kernel("gemm", 10_000), gap(500)]],
+        vec![vec![kernel("attn", 5_500)], vec![gap(500), kernel("side", 4_000)]],
+        vec![vec![gap(250), kernel("gemm", 10_750)]],
     ];
-    assert_eq!(plan.graphs[0].chains, chains);
+    assert_eq!(graph.parts, parts);
 }
 
 /// The operations without their numbers, and when they come.

@@ -267,6 +267,12 @@ fn a_plain_launch_that_fails_is_the_applications_error_and_no_launch() {
     assert_eq!(replay(&case.recorder, &case.twin, case.app.stream), Err(status));
     assert_eq!(launches(), before);
     assert_eq!(case.recorder.kernel_ledger().cancelled, 1);
+    // In a lane without a guard a launch is counted at once.
+    fail_some("cuGraphLaunch", status, 0, 1);
+    let step = case.recorder.telemetry().step_begin();
+    let launched = case.recorder.replay(step, LANE_DECODE, &case.twin, stream(case.app.stream));
+    assert_eq!((launched, launches()), (Err(status), before + 1));
+    assert_eq!(case.recorder.kernel_ledger().cancelled, 2);
 }
 
 /// Every node as often, with the same parameters, on one stream and two.

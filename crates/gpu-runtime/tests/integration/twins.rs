@@ -39,6 +39,9 @@ fn every_node_is_read_as_the_driver_ran_it() {
         [(Some("spin"), 3, 120, 40 * 90_000, 120_000), (Some("other"), 2, 80, 40 * 60_000, 80_000)];
     assert_eq!(told, expected);
     assert_eq!(inside.figures.mark_ns, Some(1_000.0));
+    // One before the first node, one behind each and the second one of a pair.
+    assert_eq!(inside.figures.marks_ns, 40 * 7_000);
+    assert_eq!(inside.figures.twin_ns - inside.figures.marks_ns, 40 * 150_000);
     assert_no_mistakes();
 }
 
@@ -243,6 +246,54 @@ fn no_mark_is_read_in_flight() {
     assert_no_mistakes();
     case.settle();
     assert_eq!(case.ledger().read, 1);
+}
+
+#[test]
+fn shapes_of_one_name_share_its_time() {
+    let app = App::new();
+    let recorder = recorder(&app, always());
+    let graphs = [chain(&app, &[10_000; 3]), chain(&app, &[10_000; 12])];
+    for graph in graphs {
+        let twin = twin(&recorder, graph);
+        settle(&recorder);
+        for _ in 0..2 {
+            replay(&recorder, &twin, app.stream).expect("a launch");
+            settle(&recorder);
+        }
+    }
+    assert_eq!(recorder.twin_ledger().read, 4, "also of the first launch of each");
+    let snapshot = recorder.telemetry().snapshot();
+    let totals: Vec<_> =
+        snapshot.graphs.iter().map(|graph| (graph.figures.nodes, graph.figures.total_ns)).collect();
+    assert_eq!(totals, [(12, 240_000.0), (3, 60_000.0)]);
+    for graph in &snapshot.graphs {
+        let rows = graph.figures.rows.iter();
+        let rows_ns: f64 = rows.map(|row| row.estimate.total_ns).sum();
+        assert_eq!(rows_ns, graph.figures.total_ns);
+    }
+    assert_no_mistakes();
+}
+
+#[test]
+fn a_replay_in_a_lane_without_a_guard_is_counted_timed_and_the_twins() {
+    let app = App::new();
+    let recorder = recorder(&app, always());
+    let twin = twin(&recorder, chain(&app, &[10_000; 3]));
+    settle(&recorder);
+    for round in 1..=2 {
+        let step = recorder.telemetry().step_begin();
+        let on = crate::rig::stream(app.stream);
+        let lane = recorder.begin_lane(step, LANE_DECODE, on).expect("a span");
+        recorder.replay(step, LANE_DECODE, &twin, on).expect("a launch");
+        recorder.end_lane(lane, on);
+        recorder.end_step(step);
+        settle(&recorder);
+        assert_eq!(recorder.twin_ledger().read, round);
+        assert_eq!(recorder.telemetry().snapshot().host.graph_launches, round);
+        let ledger = recorder.kernel_ledger();
+        assert_eq!((ledger.begun, ledger.landed), (round, round));
+    }
+    assert_no_mistakes();
 }
 
 #[test]

@@ -94,8 +94,8 @@ pub struct LaneSpan {
     pub start_ns: i64,
     /// From there to the last end on the stream, nanoseconds.
     pub span_ns: u64,
-    /// Sum of the work on the stream less its union, nanoseconds: what a
-    /// stream that runs in order lays end to end.
+    /// Sum of the work on the stream less its union, nanoseconds: a stream that runs
+    /// in order lays it end to end, but for what is in one graph.
     pub overlap_ns: u64,
     /// The same of this span's work and other work on the stream begun before
     /// it, nanoseconds.
@@ -169,7 +169,7 @@ pub enum What {
         /// How long it runs, nanoseconds.
         duration_ns: u64,
     },
-    /// A graph launch on the stream of its first chain: gets no span.
+    /// A graph launch on its stream.
     Graph {
         /// Index into [`Plan::graphs`].
         graph: u32,
@@ -190,36 +190,38 @@ pub struct Op {
     pub step: Option<u32>,
 }
 
-/// A graph: one chain of nodes per stream, forked from and joined to the
-/// first chain's stream. That stream is busy until the last chain's end.
+/// A graph: parts that follow each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Graph {
     /// What an export of ours calls it, an index into [`Plan::kernels`]: it says
     /// nothing of what is in the graph.
     pub name: Option<u32>,
-    /// The chains, the one with the most GPU time first.
-    pub chains: Vec<Chain>,
-}
-
-/// The nodes of a graph on one stream, in order.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Chain {
-    /// Index into [`Plan::streams`].
+    /// The stream that it is launched on, the one with most of its GPU time: an
+    /// index into [`Plan::streams`].
     pub stream: u32,
-    /// The nodes.
-    pub nodes: Vec<Node>,
+    /// Of each part the branches, which run side by side, and of each the nodes in
+    /// order.
+    pub parts: Vec<Vec<Vec<Node>>>,
 }
 
 /// A node of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Node {
-    /// Index into [`Plan::kernels`]; none for a copy or set.
-    pub kernel: Option<u32>,
-    /// Idle time before it on its stream (for a chain's first node, since the
-    /// graph's first start), nanoseconds.
-    pub gap_ns: u64,
-    /// How long it runs, nanoseconds.
+    /// What runs.
+    pub kind: NodeKind,
+    /// How long, nanoseconds.
     pub duration_ns: u64,
+}
+
+/// What a node of a graph is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NodeKind {
+    /// Index into [`Plan::kernels`].
+    Kernel(u32),
+    /// A copy or a set of memory.
+    Copy,
+    /// Time in which the branch was recorded idle.
+    Gap,
 }
 
 impl Graph {
@@ -230,25 +232,46 @@ impl Graph {
         name.cloned().unwrap_or_else(counted)
     }
 
+    /// Its nodes, each with its begin and end from the graph's start: nanoseconds.
+    pub fn nodes(&self) -> impl Iterator<Item = (&Node, u64, u64)> {
+        let mut end_ns = 0;
+        self.parts.iter().flat_map(move |part| {
+            let from_ns = end_ns;
+            let lengths = part.iter().map(|branch| length_ns(branch));
+            end_ns += lengths.max().unwrap_or(0);
+            part.iter().flat_map(move |branch| {
+                branch.iter().scan(from_ns, |at_ns, node| {
+                    let begin_ns = *at_ns;
+                    *at_ns += node.duration_ns;
+                    Some((node, begin_ns, *at_ns))
+                })
+            })
+        })
+    }
+
+    /// The kernels that are known to run in it, an entry for each node.
+    pub fn inside(&self) -> impl Iterator<Item = (u32, u64, u64)> {
+        let known = self.nodes().filter(|_| self.name.is_none());
+        known.filter_map(|(node, begin_ns, end_ns)| match node.kind {
+            NodeKind::Kernel(kernel) => Some((kernel, begin_ns, end_ns)),
+            NodeKind::Copy | NodeKind::Gap => None,
+        })
+    }
+
     /// Nodes that are kernels.
     pub fn kernels(&self) -> usize {
-        let nodes = self.chains.iter().flat_map(|c| &c.nodes);
-        nodes.filter(|n| n.kernel.is_some()).count()
+        self.nodes().filter(|(node, ..)| matches!(node.kind, NodeKind::Kernel(_))).count()
     }
 
-    /// From the graph's start to its last chain's end, nanoseconds.
+    /// From the graph's start to its last node's end, nanoseconds.
     pub fn length_ns(&self) -> u64 {
-        self.chains
-            .iter()
-            .map(|c| c.nodes.iter().map(|n| n.gap_ns + n.duration_ns).sum())
-            .max()
-            .unwrap_or(0)
+        self.nodes().map(|(_, _, end_ns)| end_ns).max().unwrap_or(0)
     }
+}
 
-    /// The stream it is launched on.
-    pub fn stream(&self) -> u32 {
-        self.chains.first().map_or(0, |chain| chain.stream)
-    }
+/// What the nodes of a branch take.
+fn length_ns(branch: &[Node]) -> u64 {
+    branch.iter().map(|node| node.duration_ns).sum()
 }
 
 impl Plan {

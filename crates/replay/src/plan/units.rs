@@ -194,7 +194,7 @@ fn build_graphs(trace: &Trace, units: &mut Units) {
         // Two graphs of one hash only cost a second copy.
         let found = *known.entry(hasher.hash_one(&built)).or_insert(next);
         let unit = &mut units.list[i];
-        unit.stream = built.stream();
+        unit.stream = built.stream;
         if found < next && units.graphs[found as usize] == built {
             unit.graph = Some(found);
         } else {

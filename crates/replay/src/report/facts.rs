@@ -2,6 +2,7 @@
 //! The facts below the tables: how lanes' time was spent, what was lost, what
 //! measuring costs, and whether what was read is right.
 
+use super::inside;
 use super::latency::latency;
 use super::text::Page;
 use super::{Excess, LaneRow, Ledger, Report, Stamps, count, number, share, shorten, time};
@@ -17,6 +18,7 @@ pub(super) fn facts(report: &Report, marked: Vec<Excess>, out: &mut Page) {
     busy(report, out);
     losses(report, out);
     launches(report, out);
+    inside::facts(report, out);
     latency(marked, out);
     cost(report, out);
     overlap(report, out);
@@ -177,8 +179,12 @@ fn overlap(report: &Report, out: &mut Page) {
             0 => String::new(),
             ns => format!(", {} of it between lanes", time(ns)),
         };
+        let within = match report.graphs.launches {
+            0 => "",
+            _ => ", but at once within a graph",
+        };
         let text = format!(
-            "{} recorded at once on a lane's stream{across}: replayed end to end",
+            "{} recorded at once on a lane's stream{across}: replayed end to end{within}",
             time(overlap_ns)
         );
         out.fact("overlap", &text);
@@ -187,7 +193,7 @@ fn overlap(report: &Report, out: &mut Page) {
 
 fn check(report: &Report) -> Option<String> {
     let Some(Check { lanes, kernels }) = &report.check else {
-        let read = report.kernels.iter().filter(|row| row.is_kernel());
+        let read = report.kernels.iter().filter(|row| row.is_eager_kernel());
         let read_ns: u64 = read.map(|row| row.total_ns).sum();
         let planned_ns = report.shown.planned_ns;
         let more_ns = read_ns.checked_sub(planned_ns).filter(|_| planned_ns > 0)?;

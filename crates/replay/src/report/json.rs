@@ -36,7 +36,7 @@ mod tests {
             keys(&value),
             sorted(
                 "schema driver driver_path device trace every stamps steps armed_steps lanes \
-                 devices kernels graphs ledger driver_calls check slowest_steps notes"
+                 devices kernels graphs twins ledger driver_calls check slowest_steps notes"
             )
         );
         assert_eq!(
@@ -50,9 +50,12 @@ mod tests {
         assert_eq!(keys(&value["devices"][0]), sorted("device span_ns busy_ns idle_ns"));
         assert_eq!(
             keys(&value["kernels"][0]),
-            sorted("name samples total_ns missed overruns kind device in_graph busy_start_samples")
+            sorted(
+                "name samples total_ns missed overruns kind device in_graph marks_ns \
+                 busy_start_samples"
+            )
         );
-        assert_eq!(keys(&value["graphs"]), sorted("launches kernels"));
+        assert_eq!(keys(&value["graphs"]), sorted("launches kernels mark_ns"));
         assert_eq!(
             keys(&value["ledger"]),
             sorted(

@@ -84,7 +84,7 @@ fn rows(report: &Report) -> Vec<Row<'_>> {
     // span: theirs are estimated from the others.
     let is_told_apart = report.every == 1 && losses.unpaired_steps + losses.late_spans > 0;
     let mut rows = Vec::new();
-    for of in &report.kernels {
+    for of in report.kernels.iter().filter(|row| !row.in_graph) {
         for lane in &of.lanes {
             rows.push(Row {
                 of,
@@ -104,6 +104,15 @@ fn rows(report: &Report) -> Vec<Row<'_>> {
         by_time.then_with(|| (a.name(), lane(a)).cmp(&(b.name(), lane(b))))
     });
     rows
+}
+
+/// An error of a share of 1, in percent.
+pub(super) fn error(of_share: Option<f64>) -> String {
+    match of_share.map(|error| error * 100.0) {
+        None => "too few".to_owned(),
+        Some(error @ 0.000_5..0.01) => format!("{error:.3} %"),
+        Some(error) => format!("{error:.2} %"),
+    }
 }
 
 /// Each kernel by lane: its share of the lane's time, and its total on all
@@ -146,11 +155,7 @@ pub(super) fn kernels(report: &Report, out: &mut Page) -> Vec<Excess> {
             out.line(&line(&label, "-", "-", "-", &total, "-"));
             continue;
         };
-        let error = match estimate.error.map(|error| error.share * 100.0) {
-            None => "too few".to_owned(),
-            Some(error @ 0.000_5..0.01) => format!("{error:.3} %"),
-            Some(error) => format!("{error:.2} %"),
-        };
+        let error = error(estimate.error.map(|error| error.share));
         let (share, steps) = (percent(estimate.share), count(estimate.steps));
         out.line(&line(&label, lane, &share, &error, &total, &steps));
     }

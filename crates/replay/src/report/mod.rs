@@ -5,6 +5,7 @@
 //! times in whole nanoseconds; `shown` never reaches it.
 
 mod facts;
+mod inside;
 mod json;
 mod latency;
 mod measured;
@@ -16,12 +17,13 @@ mod units;
 use std::collections::BTreeMap;
 
 use metrale_telemetry::Snapshot;
-use metrale_telemetry::snapshot::{KernelLane, RowKind, StepSnapshot};
+use metrale_telemetry::snapshot::{KernelLane, RowKind, StepSnapshot, TwinLedger};
 use serde::Serialize;
 
 use crate::check::Check;
 use crate::plan::RowKey;
 
+pub(crate) use inside::is_recorded;
 pub use json::write_json;
 pub use latency::{Excess, excess};
 pub use names::shorten;
@@ -72,8 +74,8 @@ pub struct LaneRow {
     pub gap_p50_ns: u64,
     /// Spans that were asked for and did not land: the sums miss them.
     pub missed: u64,
-    /// Recorded overlap within spans that a stream in order lays end to end,
-    /// nanoseconds.
+    /// Recorded overlap within spans, nanoseconds: a stream in order lays it end to
+    /// end, but for what is in one graph.
     pub overlap_ns: u64,
     /// The same of spans and other work on their streams.
     pub overlap_lanes_ns: u64,
@@ -136,8 +138,12 @@ pub struct KernelRow {
     pub kind: RowKind,
     /// The device's number.
     pub device: u32,
-    /// It was launched by a graph, and not one by one.
+    /// It was launched by graphs, and not one by one. Then samples are of the launches
+    /// with marks, less what these took, and none is missed but where every step was
+    /// armed.
     pub in_graph: bool,
+    /// What marks took of its samples besides, nanoseconds.
+    pub marks_ns: u64,
     /// Spans that began while their stream was busy.
     pub busy_start_samples: u64,
     /// Its estimate in each lane.
@@ -149,9 +155,9 @@ pub struct KernelRow {
 }
 
 impl KernelRow {
-    /// Whether it is of a kernel.
-    pub fn is_kernel(&self) -> bool {
-        self.kind == RowKind::Kernel
+    /// Whether it is of a kernel launched one by one.
+    pub fn is_eager_kernel(&self) -> bool {
+        self.kind == RowKind::Kernel && !self.in_graph
     }
 
     /// What it is the row of.
@@ -167,6 +173,8 @@ pub struct GraphRow {
     pub launches: u64,
     /// Kernels in them.
     pub kernels: u64,
+    /// What a mark inside took; null where none was read.
+    pub mark_ns: Option<u64>,
 }
 
 /// Where every span went.
@@ -226,6 +234,9 @@ pub struct Report {
     pub kernels: Vec<KernelRow>,
     /// Graph launches.
     pub graphs: GraphRow,
+    /// What became of those on armed steps: with marks or plain, and why; null without
+    /// twins.
+    pub twins: Option<TwinLedger>,
     /// Where every span went.
     pub ledger: Ledger,
     /// Calls into the simulated driver since the recorders were made, by name.

@@ -3,8 +3,9 @@
 
 use super::*;
 use crate::check::Differences;
+use crate::device::GAPS;
 use metrale_telemetry::kernel::{LANE_DECODE, LaneFigures, StandardError, StepShape};
-use metrale_telemetry::snapshot::StepLane;
+use metrale_telemetry::snapshot::{GraphFigures, GraphSnapshot, StepLane};
 use metrale_telemetry::{Floor, Telemetry};
 
 pub(crate) fn report() -> Report {
@@ -48,7 +49,8 @@ pub(crate) fn report() -> Report {
             },
             KernelRow { missed: 7, ..kernel("without_a_row", 0, 0) },
         ],
-        graphs: GraphRow { launches: 189, kernels: 79_380 },
+        graphs: GraphRow { launches: 189, kernels: 79_380, mark_ns: Some(1_200) },
+        twins: Some(twins()),
         ledger: Ledger {
             attempts: 233,
             begun: 232,
@@ -125,6 +127,27 @@ fn slow_step(number: u64, gpu_ns: u64, shape: Option<(u32, u32, u32)>) -> StepSn
     step
 }
 
+fn twins() -> TwinLedger {
+    let mut twins = TwinLedger::default();
+    (twins.launched, twins.read, twins.by_turn, twins.unread) = (31, 30, 32, 1);
+    twins
+}
+
+/// A graph that took 1.79 s, with a row of enough launches and one of too few.
+fn graph() -> GraphSnapshot {
+    let mut figures = GraphFigures::default();
+    (figures.nodes, figures.twin_launches, figures.total_ns) = (840, 30, 1.79e9);
+    (figures.twin_ns, figures.marks_ns) = (290_000_000, 5_000_000);
+    let rows = [("gemm", 30, 0.55, Some(0.012)), ("rope", 7, 0.0625, None), (GAPS, 30, 0.04, None)];
+    for (name, launches, share, error) in rows {
+        let mut row = metrale_telemetry::snapshot::GraphRow::default();
+        row.name = Some(name.into());
+        row.estimate = estimate("", launches, share, error).estimate;
+        figures.rows.push(row);
+    }
+    GraphSnapshot::new(Some("graph of 420 kernels".into()), figures)
+}
+
 /// What three armed steps in one of 189 decode steps left.
 fn snapshot() -> Snapshot {
     let mut snapshot = Telemetry::new().snapshot();
@@ -139,6 +162,7 @@ fn snapshot() -> Snapshot {
         harvest_ns: Some(1_003),
         poll_ns: None,
     };
+    snapshot.graphs.push(graph());
     snapshot.host.launches = 6_210;
     snapshot.host.graph_launches = 189;
     snapshot

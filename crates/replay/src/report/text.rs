@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Driver, Report, Stamps, count, facts, measured, slow};
+use super::{Driver, Report, Stamps, count, facts, inside, measured, slow};
 
 /// `report` in lines of at most `width` characters.
 pub fn render(report: &Report, width: usize) -> String {
@@ -18,6 +18,7 @@ pub fn render(report: &Report, width: usize) -> String {
     out.gap();
     let marked = measured::kernels(report, &mut out);
     out.gap();
+    inside::kernels(report, &mut out);
     slow::steps(report, &mut out);
     facts::facts(report, marked, &mut out);
     out.text

@@ -153,6 +153,8 @@ pub struct GraphEstimates {
     plans: u64,
     twin_launches: u64,
     twin_ns: u64,
+    /// What marks took of that.
+    marks_ns: u64,
     plain_launches: u64,
     plain_ns: u64,
     /// Readings that told what a mark costs, and the sum of it.
@@ -183,6 +185,7 @@ impl GraphEstimates {
             plans: 0,
             twin_launches: 0,
             twin_ns: 0,
+            marks_ns: 0,
             plain_launches: 0,
             plain_ns: 0,
             mark_readings: 0,
@@ -194,6 +197,12 @@ impl GraphEstimates {
     pub fn add_plain(&mut self, ns: u64) {
         self.plain_launches += 1;
         self.plain_ns = self.plain_ns.saturating_add(ns);
+    }
+
+    /// GPU time of all launches that were added, nanoseconds.
+    #[must_use]
+    pub fn timed_ns(&self) -> u64 {
+        self.twin_ns.saturating_add(self.plain_ns)
     }
 
     /// Adds a launch of the twin: its reading, and its GPU time measured as that
@@ -216,6 +225,7 @@ impl GraphEstimates {
         let (span_ns, marks_ns) = (reading.span_ns(), reading.marks_ns());
         let whole_ns = ns.saturating_sub(mark_ns).max(span_ns);
         let whole_ns = whole_ns.saturating_sub(marks_ns);
+        self.marks_ns = self.marks_ns.saturating_add(ns.saturating_sub(whole_ns));
         for (end, from_ns, to_ns) in reading.each() {
             let row = end.row.and_then(|row| self.rows.get_mut(row as usize));
             let Some(row) = row else { continue };
@@ -251,6 +261,7 @@ impl GraphEstimates {
             plans: self.plans,
             twin_launches: self.twin_launches,
             twin_ns: self.twin_ns,
+            marks_ns: self.marks_ns,
             plain_launches: self.plain_launches,
             plain_ns: self.plain_ns,
             perturbation: twin.zip(plain).map(|(twin, plain)| twin / plain),

@@ -98,12 +98,15 @@ pub struct GraphFigures {
     pub twin_launches: u64,
     /// GPU nanoseconds of these, marks included.
     pub twin_ns: u64,
+    /// What marks took of these: those that a launch waits for one after the other.
+    pub marks_ns: u64,
     /// Launches of the plain graph that were timed.
     pub plain_launches: u64,
     /// GPU nanoseconds of these.
     pub plain_ns: u64,
     /// Mean time of a twin's launch over that of a plain one: what the marks
-    /// do to the launches that have them. Null before there were both.
+    /// do to the launches that have them, where these are alike. Null before there
+    /// were both.
     pub perturbation: Option<f64>,
     /// Mean GPU nanoseconds of one mark; null where it could not be read.
     pub mark_ns: Option<f64>,

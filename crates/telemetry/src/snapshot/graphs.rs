@@ -123,6 +123,7 @@ impl GraphFigures {
             (&mut self.plans, other.plans),
             (&mut self.twin_launches, other.twin_launches),
             (&mut self.twin_ns, other.twin_ns),
+            (&mut self.marks_ns, other.marks_ns),
             (&mut self.plain_launches, other.plain_launches),
             (&mut self.plain_ns, other.plain_ns),
         ];

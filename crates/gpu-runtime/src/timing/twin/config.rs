@@ -28,8 +28,9 @@ pub struct TwinsConfig {
     pub bytes: usize,
     /// Launches that a plan of windows lives for.
     pub plan_launches: u32,
-    /// Launches the twin on every armed step, not on one in two by a hash. Nothing
-    /// is then known of what the marks cost a whole graph.
+    /// Launches the twin on every armed step, not on one in two by a hash, and from
+    /// the first launch on: it is promised that no executable was launched before its
+    /// twin was made. Nothing is then known of what the marks cost a whole graph.
     pub always: bool,
 }
 

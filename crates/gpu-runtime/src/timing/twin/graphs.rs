@@ -14,6 +14,7 @@ use metrale_telemetry::runtime::{
     GraphEdge, GraphEstimates, GraphShape, GraphTotal, NodeRow, Plan, Planner,
 };
 use metrale_telemetry::snapshot::GraphFigures;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Graphs that are remembered.
@@ -143,15 +144,25 @@ impl Graphs {
         true
     }
 
-    /// What is known of each, with the row of its name.
+    /// What is known of each, with the row of its name. Shapes of one name share its
+    /// total as they share the time of the launches that were seen.
     pub(in crate::timing) fn figures(
         &self,
         total_of: &dyn Fn(u64) -> GraphTotal,
         name_of: impl Fn(u64) -> Option<String>,
     ) -> Vec<(u64, GraphFigures)> {
         let graphs = self.lock();
+        let mut seen_ns: BTreeMap<u64, u64> = BTreeMap::new();
+        for graph in &*graphs {
+            let of_name = seen_ns.entry(graph.row).or_default();
+            *of_name = of_name.saturating_add(graph.estimates.timed_ns());
+        }
         let figures = graphs.iter().map(|graph| {
-            let total = total_of(graph.row);
+            let all_ns = seen_ns.get(&graph.row).copied().unwrap_or_default().max(1);
+            let part = graph.estimates.timed_ns() as f64 / all_ns as f64;
+            let GraphTotal { ns, error_ns } = total_of(graph.row);
+            let total =
+                GraphTotal { ns: part * ns, error_ns: error_ns.map(|error_ns| part * error_ns) };
             (graph.row, graph.estimates.figures(total, &name_of))
         });
         figures.collect()

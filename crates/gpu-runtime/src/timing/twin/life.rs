@@ -137,13 +137,14 @@ impl Recorder {
 
 impl Twin<'_> {
     fn new(recorder: &Recorder, source: RawGraph, name: &str, updates: Updates) -> Self {
+        let twins = recorder.shared().and_then(|shared| shared.twins.as_deref());
         let twin = Self {
             shared: recorder.shared.clone(),
             row: recorder.graph(name),
             updates,
             source: Cell::new(source),
             state: Cell::new(TwinState::Stale),
-            last: Last::none(),
+            last: Last::none(twins.is_some_and(|twins| twins.config.always)),
             seat: Cell::new(None),
             exec: Cell::new(None),
             plan_left: Cell::new(0),

@@ -22,8 +22,10 @@ use metrale_telemetry::{Sampling, Step};
 use std::cell::Cell;
 use std::ffi::c_void;
 
-/// No stream, as rings know streams.
+/// No stream, as rings know streams: which was last is not known.
 const NONE: u64 = u64::MAX;
+/// Neither executable was launched yet.
+const UNLAUNCHED: u64 = u64::MAX - 1;
 /// Keeps turns apart from the hash that arms steps.
 const SALT: u64 = 0x7477_696e;
 
@@ -37,8 +39,10 @@ pub(super) struct Last {
 }
 
 impl Last {
-    pub(super) const fn none() -> Self {
-        Self { stream: Cell::new(NONE), twin: Cell::new(None) }
+    /// `is_first`: nothing was launched before the twin was made.
+    pub(super) const fn none(is_first: bool) -> Self {
+        let stream = if is_first { UNLAUNCHED } else { NONE };
+        Self { stream: Cell::new(stream), twin: Cell::new(None) }
     }
 }
 
@@ -132,9 +136,10 @@ impl Twin<'_> {
             return self.launch_plain(stream);
         };
         let number = number_of(stream.handle());
-        let is_same = self.last.stream.get() == number;
+        let last = self.last.stream.get();
+        let is_same = last == number;
         let launched = if step.is_armed() {
-            self.launch_armed((own, twins), (step, span), (stream, is_same))
+            self.launch_armed((own, twins), (step, span), (stream, is_same || last == UNLAUNCHED))
         } else {
             self.launch_plain(stream)
         };

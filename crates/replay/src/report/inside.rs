@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The table of what is inside graphs, and the facts of how it was found.
+//!
+//! Invariant: a recorded gap is no row. Rows are of all graphs together, and shares
+//! are of what all of these took.
+
+use std::collections::BTreeMap;
+
+use metrale_telemetry::snapshot::{GraphRow, NodeKind, TwinLedger};
+
+use super::measured::error;
+use super::text::Page;
+use super::{Report, count, number, percent, shorten, time};
+use crate::device::GAPS;
+
+/// Rows of the table.
+const TOP: usize = 8;
+
+/// A row, of all graphs.
+#[derive(Default)]
+struct Row {
+    total_ns: f64,
+    share: f64,
+    /// Squared, of the share; `None`: of one graph not known.
+    error: Option<f64>,
+    launches: u64,
+}
+
+/// What the rows inside graphs come to.
+struct Inside {
+    rows: Vec<(String, Row)>,
+    /// What the graphs took.
+    total_ns: f64,
+    /// Recorded gaps: their share of that.
+    gaps: f64,
+}
+
+/// Whether a row is of nodes that were recorded.
+pub(crate) fn is_recorded(row: &GraphRow) -> bool {
+    row.name.as_deref() != Some(GAPS)
+}
+
+fn label(row: &GraphRow) -> String {
+    match (&row.name, row.kind) {
+        (_, NodeKind::SideBySide) => format!("{} nodes side by side", row.width),
+        (Some(name), _) if !name.is_empty() => name.clone(),
+        _ => "(without a name)".to_owned(),
+    }
+}
+
+fn inside(report: &Report) -> Inside {
+    let seen = report.shown.snapshot.graphs.iter().map(|graph| &graph.figures);
+    let seen: Vec<_> = seen.filter(|figures| figures.twin_launches > 0).collect();
+    let total_ns: f64 = seen.iter().map(|figures| figures.total_ns).sum();
+    let mut rows: BTreeMap<String, Row> = BTreeMap::new();
+    let mut gaps = 0.0;
+    for figures in seen {
+        let part = figures.total_ns / total_ns.max(1.0);
+        for of in &figures.rows {
+            if !is_recorded(of) {
+                gaps += part * of.estimate.share;
+                continue;
+            }
+            let row = rows.entry(label(of)).or_insert(Row { error: Some(0.0), ..Row::default() });
+            // Where every step was armed nothing is estimated.
+            row.total_ns += match report.every {
+                1 => of.sampled_ns as f64,
+                _ => of.estimate.total_ns,
+            };
+            row.share += part * of.estimate.share;
+            row.error = row.error.zip(of.estimate.error).map(|(sum, error)| {
+                let error = part * error.share;
+                error.mul_add(error, sum)
+            });
+            row.launches += of.estimate.steps;
+        }
+    }
+    let mut rows: Vec<_> = rows.into_iter().collect();
+    // Stable: of equals in the order of their names.
+    rows.sort_by(|(_, one), (_, other)| other.total_ns.total_cmp(&one.total_ns));
+    Inside { rows, total_ns, gaps }
+}
+
+/// The table, and a blank line; nothing where no twin was read.
+pub(super) fn kernels(report: &Report, out: &mut Page) {
+    let Inside { rows, .. } = inside(report);
+    if rows.is_empty() {
+        return;
+    }
+    let errors = report.every > 1;
+    let column = out.width - if errors { 36 } else { 27 };
+    let line = |name: &str, share: &str, error: &str, total: &str, launches: &str| {
+        let error = if errors { format!("{error:>9}") } else { String::new() };
+        format!("{name:<column$}{share:>7}{error}{total:>10}{launches:>10}")
+    };
+    out.line(&line("inside graphs", "share", "± error", "total", "launches"));
+    let names: Vec<&str> = rows.iter().map(|(name, _)| name.as_str()).collect();
+    let labels = shorten(&names, column - 1);
+    for ((_, row), label) in rows.iter().zip(&labels).take(TOP) {
+        let told = error(row.error.map(f64::sqrt));
+        let total = time(row.total_ns.round() as u64);
+        out.line(&line(label, &percent(row.share), &told, &total, &count(row.launches)));
+    }
+    let rest = rows.get(TOP..).unwrap_or_default();
+    if !rest.is_empty() {
+        let sum = |of: fn(&Row) -> f64| rest.iter().map(|(_, row)| of(row)).sum::<f64>();
+        let label = format!("and {} more", rest.len());
+        let total = time(sum(|row| row.total_ns).round() as u64);
+        out.line(&line(&label, &percent(sum(|row| row.share)), "", &total, ""));
+    }
+    out.gap();
+}
+
+/// What the rows explain, what marks took, and which launches had none.
+pub(super) fn facts(report: &Report, out: &mut Page) {
+    let Some(twins) = report.twins else {
+        return;
+    };
+    let Inside { rows, total_ns, gaps } = inside(report);
+    let mut label = "inside";
+    if !rows.is_empty() {
+        let share: f64 = rows.iter().map(|(_, row)| row.share).sum();
+        let rows = number(rows.len() as u64, "row");
+        let total = time(total_ns.round() as u64);
+        let mut text = format!("{rows} explain {} of {total} in graphs", percent(share));
+        if gaps >= 0.000_5 {
+            text += &format!(", gaps between kernels {}", percent(gaps));
+        }
+        out.fact(label, &text);
+        label = "";
+        if let Some(text) = marks(report) {
+            out.fact(label, &text);
+        }
+    }
+    if let Some(text) = plain(&twins) {
+        out.fact(label, &text);
+    }
+}
+
+/// What marks took of the launches that had them.
+fn marks(report: &Report) -> Option<String> {
+    let mark_ns = report.graphs.mark_ns.filter(|ns| *ns > 0)?;
+    let (mut twin_ns, mut marks_ns, mut launches) = (0, 0, 0);
+    for graph in &report.shown.snapshot.graphs {
+        twin_ns += graph.figures.twin_ns;
+        marks_ns += graph.figures.marks_ns;
+        launches += graph.figures.twin_launches;
+    }
+    let more = marks_ns as f64 / twin_ns.saturating_sub(marks_ns).max(1) as f64;
+    Some(format!(
+        "a mark takes {} of the GPU, all of them {} of the {} that had marks",
+        time(mark_ns),
+        percent(more),
+        match launches {
+            1 => "launch".to_owned(),
+            launches => format!("{} launches", count(launches)),
+        }
+    ))
+}
+
+/// Why launches on armed steps had no marks.
+fn plain(twins: &TwinLedger) -> Option<String> {
+    let lost = twins.launched.saturating_sub(twins.read);
+    let reasons = [
+        (twins.by_turn, "to compare with"),
+        (twins.unread, "too soon after one that had"),
+        (twins.plan_spent, "before the next marks were made"),
+        (twins.other_stream, "as a graph's first, or on another stream"),
+        (twins.no_span, "without a span"),
+        (twins.no_twin + twins.stale + twins.launch_failed, "of graphs without a twin"),
+    ];
+    let told: Vec<String> = (reasons.iter())
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, why)| format!("{} {why}", count(*n)))
+        .collect();
+    let (all, plain) = (count(twins.launched + twins.plain()), count(twins.plain()));
+    let none = format!("{plain} of {all} launches on armed steps had none: {}", told.join(", "));
+    match (twins.plain(), lost) {
+        (0, 0) => None,
+        (_, 0) => Some(none),
+        (_, lost) => Some(format!("{none}; marks of {} were not read", count(lost))),
+    }
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Kernels inside graphs: with every step armed their rows and those of kernels
+//! launched one by one are what another tool says of the recording, and what marks
+//! took is told.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use common::program::{fact, number, replay, replay_events};
+use common::record::{DECODE, step};
+use common::{TRACES, folder, needs_simulator, read_csv};
+use metrale_replay::plan::{self, Timing, What};
+use metrale_replay::steps::Patterns;
+use metrale_replay::workload;
+use serde_json::Value;
+
+type Sums = BTreeMap<String, (u64, u64)>;
+
+/// Launches and nanoseconds of the kernels of the other tool's table.
+fn table(folder: &Path, name: &str, what: &str, columns: [usize; 3]) -> Sums {
+    let [launches, ns, kernel] = columns;
+    let rows = read_csv(folder, name, what);
+    let row = |row: &Vec<String>| {
+        let number = |at: usize| row[at].parse().expect("a number");
+        (row[kernel].clone(), (number(launches), number(ns)))
+    };
+    rows.iter().map(row).collect()
+}
+
+/// The rows of kernels, in graphs or not: samples and nanoseconds.
+fn rows(json: &Value, in_graph: bool) -> Sums {
+    let rows = json["kernels"].as_array().expect("rows").iter();
+    let rows = rows.filter(|row| row["kind"] == "kernel" && row["in_graph"] == in_graph);
+    let row = |row: &Value| {
+        assert_eq!(row["missed"], 0, "{row}");
+        let name = row["name"].as_str().expect("a name");
+        (name.to_owned(), (number(&row["samples"]), number(&row["total_ns"])))
+    };
+    rows.map(row).collect()
+}
+
+fn added(mut sums: Sums, others: Sums) -> Sums {
+    for (name, (launches, ns)) in others {
+        let sum = sums.entry(name).or_default();
+        *sum = (sum.0 + launches, sum.1 + ns);
+    }
+    sums
+}
+
+/// The traces with graphs, and how many launches of graphs they have.
+fn with_graphs(mut check: impl FnMut(&Path, &str, &str, u64)) {
+    needs_simulator();
+    let Some(folder) = folder() else { return };
+    let mut found = 0;
+    for name in TRACES {
+        let steps = read_csv(&folder, name, "steps");
+        let launches = steps.iter().filter(|row| row[0] == "graph").count() as u64;
+        if launches > 0 {
+            let path = folder.join(format!("{name}.json.gz"));
+            check(&folder, name, path.to_str().expect("UTF-8"), launches);
+            found += 1;
+        }
+    }
+    assert_eq!(found, 3);
+}
+
+#[test]
+fn eager_and_inside_rows_add_up_to_the_other_tools_kernels() {
+    with_graphs(|folder, name, path, launches| {
+        let (json, text) = replay(&["--every", "1", "--stamps", "ideal", "--trace", path]);
+        let (eager, inside) = (rows(&json, false), rows(&json, true));
+        assert_eq!(eager, table(folder, name, "eager", [0, 1, 2]), "{name}");
+        // No graph of these traces takes 16 ms, up to which f32 milliseconds are right
+        // to the nanosecond.
+        assert_eq!(added(eager, inside), table(folder, name, "kernels", [2, 1, 8]), "{name}");
+        let twins = &json["twins"];
+        assert_eq!((number(&twins["launched"]), number(&twins["read"])), (launches, launches));
+        assert_eq!(json["graphs"]["mark_ns"], 0, "marks cost nothing under ideal stamps");
+        assert_eq!(json["check"]["kernels"]["unexplained_ns"], 0, "{text}");
+        assert!(text.contains("\ninside graphs "), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    });
+}
+
+#[test]
+fn what_marks_take_is_told_and_taken_off() {
+    // What the simulator lets a mark take under honest stamps.
+    const MARK_NS: u64 = 1_200;
+    with_graphs(|folder, name, path, launches| {
+        let (json, text) = replay(&["--every", "1", "--stamps", "honest", "--trace", path]);
+        let expected = table(folder, name, "kernels", [2, 1, 8]);
+        let eager = table(folder, name, "eager", [0, 1, 2]);
+        let inside = rows(&json, true);
+        // Nothing in a graph waits for its host.
+        assert_eq!(added(eager, inside), expected, "{name}");
+        for row in json["kernels"].as_array().expect("rows") {
+            let samples = if row["in_graph"] == true { number(&row["samples"]) } else { 0 };
+            assert_eq!(number(&row["marks_ns"]), samples * MARK_NS, "{name}: {row}");
+        }
+        assert_eq!(number(&json["twins"]["read"]), launches, "{name}");
+        assert_eq!(number(&json["graphs"]["mark_ns"]), MARK_NS, "{name}");
+        assert!(fact(&text, "inside").contains("a mark takes 1.20 µs"), "{text}");
+    });
+}
+
+/// A graph of which a kernel overlaps the one before it on its stream, with a gap, a
+/// copy and a kernel on another stream beside them; launched so often.
+fn recording(launches: u32) -> Vec<String> {
+    let mut events = Vec::new();
+    for i in 0..launches {
+        let (id, at) = (i + 1, 1_000 * i);
+        events.push(step(DECODE, at + 10, 50));
+        events.push(format!(
+            r#"{{"ph":"X","cat":"cuda_runtime","name":"cudaGraphLaunch","pid":1,"tid":1,"ts":{},"dur":5,"args":{{"correlation":{id}}}}}"#,
+            at + 11
+        ));
+        let mut work = |category: &str, name: &str, stream: u32, from: u32, dur: u32| {
+            events.push(format!(
+                r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":0,"tid":{stream},"ts":{},"dur":{dur},"args":{{"device":0,"stream":{stream},"correlation":{id}}}}}"#,
+                at + 100 + from
+            ));
+        };
+        work("kernel", "one", 7, 0, 100);
+        work("kernel", "side", 8, 20, 150);
+        work("kernel", "two", 7, 90, 60);
+        work("gpu_memcpy", "Memcpy DtoD", 7, 150, 10);
+        work("kernel", "one", 7, 200, 100);
+    }
+    events
+}
+
+#[test]
+fn what_overlaps_in_a_graph_runs_as_it_was_recorded() {
+    let (json, text) = replay_events(&recording(3), &["--every", "1", "--stamps", "ideal"]);
+    let expected = [("one", (6, 600_000)), ("side", (3, 450_000)), ("two", (3, 180_000))];
+    let expected: Sums = expected.map(|(name, sums)| (name.to_owned(), sums)).into();
+    assert_eq!(rows(&json, true), expected, "{text}");
+    assert_eq!(json["check"]["kernels"]["unexplained_ns"], 0, "{text}");
+    let decode = &json["lanes"][2];
+    assert_eq!(number(&decode["total_ns"]), 3 * 300_000, "{text}");
+    assert_eq!(number(&json["twins"]["launched"]), 3, "each launch of one graph: {text}");
+}
+
+/// The second device's graphs are replayed in lanes without guards.
+#[test]
+fn each_device_has_the_rows_of_its_own_graphs() {
+    let mut events = recording(3);
+    for event in recording(3).iter().filter(|event| !event.contains("user_annotation")) {
+        let other = event.replace(r#""device":0"#, r#""device":1"#);
+        let other = other.replace(r#""correlation":"#, r#""correlation":10"#);
+        events.push(other.replace(r#""pid":0"#, r#""pid":1"#).replace("one", "another"));
+    }
+    let (json, text) = replay_events(&events, &["--every", "1", "--stamps", "ideal"]);
+    let found = json["kernels"].as_array().expect("rows").iter().filter(|row| {
+        assert_eq!(row["missed"], 0, "{text}");
+        row["in_graph"] == true && row["kind"] == "kernel"
+    });
+    let found: BTreeMap<_, _> = found
+        .map(|row| {
+            let name = row["name"].as_str().expect("a name");
+            ((number(&row["device"]), name), (number(&row["samples"]), number(&row["total_ns"])))
+        })
+        .collect();
+    let expected = [
+        ((0, "one"), (6, 600_000)),
+        ((0, "side"), (3, 450_000)),
+        ((0, "two"), (3, 180_000)),
+        ((1, "another"), (6, 600_000)),
+        ((1, "side"), (3, 450_000)),
+        ((1, "two"), (3, 180_000)),
+    ];
+    assert_eq!(found, BTreeMap::from(expected), "{text}");
+    assert_eq!(number(&json["twins"]["read"]), 6, "{text}");
+}
+
+#[test]
+fn without_twins_a_graph_is_one_row() {
+    let arguments = ["--every", "1", "--stamps", "ideal", "--twins", "off"];
+    let (json, text) = replay_events(&recording(3), &arguments);
+    assert!(rows(&json, true).is_empty(), "{text}");
+    assert_eq!((&json["twins"], &json["graphs"]["mark_ns"]), (&Value::Null, &Value::Null));
+    assert!(!text.contains("inside"), "{text}");
+    let [row] = &json["kernels"].as_array().expect("rows")[..] else { panic!("{text}") };
+    assert_eq!((&row["kind"], number(&row["samples"])), (&"graph".into(), 3));
+}
+
+/// A launch that comes while the last one still runs has no marks.
+#[test]
+fn launches_that_come_too_early_are_plain_and_told() {
+    // Marks make each launch longer than the time between two.
+    let mut events = recording(40);
+    for event in &mut events {
+        *event = event.replace(r#""dur":100"#, r#""dur":890"#);
+    }
+    let (json, text) = replay_events(&events, &["--every", "1", "--stamps", "honest"]);
+    let unread = number(&json["twins"]["unread"]);
+    assert!(unread > 0, "{text}");
+    let told = format!("{unread} too soon after one that had");
+    assert!(fact(&text, "inside").contains(&told), "{text}");
+    let missing = json["kernels"].as_array().expect("rows").iter();
+    let missing: u64 = missing.map(|row| number(&row["missed"])).sum();
+    assert_eq!(missing, 4 * unread, "{text}");
+}
+
+/// The demo's table of what is in graphs, against the timeline.
+#[test]
+fn the_demo_names_kernels_in_graphs_and_is_right() {
+    needs_simulator();
+    let plan = plan::build(&workload::builtin().trace, &Patterns::default(), Timing::Ideal);
+    let (mut of_kernel, mut all_ns) = (BTreeMap::<u32, u64>::new(), 0);
+    for op in &plan.ops {
+        let What::Graph { graph } = op.what else { continue };
+        all_ns += plan.graphs[graph as usize].length_ns();
+        for (kernel, from_ns, to_ns) in plan.graphs[graph as usize].inside() {
+            *of_kernel.entry(kernel).or_default() += to_ns - from_ns;
+        }
+    }
+    let mut expected: Vec<u64> = of_kernel.into_values().collect();
+    expected.sort_unstable_by_key(|ns| std::cmp::Reverse(*ns));
+
+    // Honest stamps would add the graphs' wait for their launches.
+    let (_, text) = replay(&["--stamps", "ideal"]);
+    let table = text.split("\n\n").find(|table| table.starts_with("inside graphs ")).expect("it");
+    let rows: Vec<&str> = table.lines().skip(1).filter(|row| !row.starts_with("and ")).collect();
+    assert_eq!(rows.len(), 8, "{table}");
+    for (row, ns) in rows.iter().zip(expected) {
+        // Name, share and its unit, error and its unit, total and its unit, launches.
+        let words: Vec<&str> = row.split_whitespace().rev().collect();
+        let number = |at: usize| words[at].parse::<f64>().expect("a number");
+        let (total, error, share) = (number(2), number(4), number(6));
+        let true_share = 100.0 * ns as f64 / all_ns as f64;
+        // Two errors, and what printing rounds.
+        assert!((share - true_share).abs() <= 2.0 * error + 0.05, "{row}: {true_share}");
+        assert_eq!(words[1], "s");
+        assert!((total * 1e9 / ns as f64 - 1.0).abs() < 0.005, "{row}: {ns} ns");
+        assert!(number(0) >= 30.0, "{row}");
+    }
+}
