@@ -143,15 +143,22 @@ impl Graphs {
         true
     }
 
-    /// What is known of each, with the row of its name.
+    /// What is known of each, with the row of its name. Graphs of one name share what
+    /// the row took, each by the time of its own launches that were timed.
     pub(in crate::timing) fn figures(
         &self,
         total_of: &dyn Fn(u64) -> GraphTotal,
         name_of: impl Fn(u64) -> Option<String>,
     ) -> Vec<(u64, GraphFigures)> {
         let graphs = self.lock();
+        let timed_ns = |graph: &Graph| graph.estimates.timed_ns() as f64;
         let figures = graphs.iter().map(|graph| {
             let total = total_of(graph.row);
+            let of_row = graphs.iter().filter(|other| other.row == graph.row);
+            let (own_ns, all_ns) = (timed_ns(graph), of_row.map(timed_ns).sum::<f64>());
+            let part = if all_ns > 0.0 { own_ns / all_ns } else { 1.0 };
+            let error_ns = total.error_ns.map(|error| error * part);
+            let total = GraphTotal { ns: total.ns * part, error_ns };
             (graph.row, graph.estimates.figures(total, &name_of))
         });
         figures.collect()
