@@ -97,7 +97,7 @@ const graphCell = (name) => ({ text: shortened(name ?? "(no name)", 24), title: 
 
 /** What twins know of the inside of graphs, and what no row of it explains. */
 function drawInside(graphs) {
-  const rows = graphs.flatMap(({ name, rows: inside, remainder_ns, total_ns }) => [
+  const rows = graphs.filter((graph) => graph.rows.length > 0).flatMap(({ name, rows: inside, remainder_ns, total_ns }) => [
     ...inside.map((row) => [
       { text: shortened(nodeName(row), 46), title: row.name ?? "", kind: "name" }, graphCell(name),
       { kind: "wide", draw: (td) => meter(td, row.estimate.share, row.estimate.error?.share) },

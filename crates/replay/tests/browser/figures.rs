@@ -108,7 +108,7 @@ fn rows(snapshot: &Snapshot) -> Table {
 /// What is inside of graphs, up to so many rows.
 pub(crate) fn inside(snapshot: &Snapshot, most: usize) -> Table {
     let mut rows = Table::new();
-    for graph in &snapshot.graphs {
+    for graph in snapshot.graphs.iter().filter(|graph| !graph.figures.rows.is_empty()) {
         let figures = &graph.figures;
         for row in &figures.rows {
             let what = match row.kind {
