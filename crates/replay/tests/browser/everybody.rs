@@ -93,6 +93,8 @@ fn mouse_and_touch_move_the_cursor_and_zoom() {
     let Some((mut browser, _demo)) = ready(1280, "dark") else {
         return;
     };
+    let steps = "() => document.querySelector('#sound-facts div:nth-child(3) dd').textContent";
+    browser.eval(&format!("void (window.STEPS = {steps})"));
     for chart in ["steps-chart", "timeline-chart"] {
         let is_zoomed = format!("!document.querySelector('#{chart} figcaption button').hidden");
         let readout = format!("document.querySelector('#{chart} .readout').textContent !== ''");
@@ -119,6 +121,12 @@ fn mouse_and_touch_move_the_cursor_and_zoom() {
         browser.eval(&reset);
         browser.wait(&format!("!({is_zoomed})"));
 
+        let wheel = json!({"type": "mouseWheel", "x": x, "y": y, "deltaX": 0, "deltaY": -200, "modifiers": 2});
+        browser.call("Input.dispatchMouseEvent", wheel);
+        browser.wait(&is_zoomed);
+        browser.eval(&reset);
+        browser.wait(&format!("!({is_zoomed})"));
+
         let touch = |browser: &mut Browser, kind: &str, xs: &[f64]| {
             let points: Vec<_> =
                 (0..).zip(xs).map(|(id, x)| json!({"x": x, "y": y, "id": id})).collect();
@@ -130,7 +138,14 @@ fn mouse_and_touch_move_the_cursor_and_zoom() {
         touch(&mut browser, "touchMove", &[x - by / 2.0, x + by]);
         touch(&mut browser, "touchEnd", &[]);
         browser.wait(&is_zoomed);
+        // It keeps its data while the page goes on, and takes new ones afterwards.
+        let label = format!("document.querySelector('#{chart} .plot').ariaLabel");
+        let before = browser.text(&label);
+        browser.wait("(window.met ??= STEPS()) !== STEPS()");
+        browser.eval("delete window.met");
+        assert_eq!(browser.text(&label), before);
         browser.eval(&reset);
+        browser.wait(&format!("{label} !== {before:?}"));
     }
     assert_eq!(browser.complaints(), [] as [&str; 0]);
 }
