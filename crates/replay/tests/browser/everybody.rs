@@ -66,11 +66,12 @@ fn the_keyboard_reaches_everything() {
         browser.eval(&format!("{chart}.querySelector('.plot').focus()"));
         let readout = format!("{chart}.querySelector('.readout').textContent");
         let is_zoomed = format!("!{chart}.querySelector('figcaption button').hidden");
-        browser.press("ArrowRight");
-        browser.press("ArrowRight");
-        browser.wait(&format!("{readout} !== ''"));
+        // A young chart has few data, or one, between which no cursor moves: more come.
+        wait_for("a cursor", || {
+            browser.press("ArrowRight");
+            browser.eval(&format!("{readout} !== ''")) == true
+        });
         let first = browser.text(&readout);
-        // A young chart has few data: more come.
         wait_for("the cursor moves", || {
             browser.press("End");
             browser.press("ArrowLeft");

@@ -89,19 +89,6 @@ fn rows_inside_graphs_are_shown_to_everybody() {
     assert_eq!((rows.len(), rows), (18, figures::inside(&snapshot, 18)));
     let verdict = browser.text("document.getElementById('verdict').innerText");
     assert!(verdict.contains("2 updates that a twin did not take"), "{verdict}");
-    if let Some(folder) = std::env::var_os("SHOTS") {
-        for (width, theme) in [(1280, "light"), (1280, "dark"), (360, "light")] {
-            browser.show(width, theme);
-            browser.eval("document.getElementById('rows').scrollIntoView()");
-            browser.frame();
-            let shot = browser.call("Page.captureScreenshot", json!({"format": "png"}));
-            std::fs::write(
-                std::path::Path::new(&folder).join(format!("{width}-{theme}.b64")),
-                shot["data"].as_str().unwrap(),
-            )
-            .unwrap();
-        }
-    }
     everybody::axe_finds_nothing_in(&mut browser);
     assert_eq!(browser.complaints(), [] as [&str; 0]);
 }
