@@ -90,8 +90,8 @@ pub(super) const FAMILIES: &[Family] = &[
     in_seconds(family("metrale_gpu_graph_mark", Gauge, "GPU time that a mark takes, by which rows are corrected; absent where it could not be read", GRAPH, "1 for each graph", |snapshot| graphs::each(snapshot, |graph| Some(graph.mark_ns? / 1e9)))),
     family("metrale_graph_replays", Counter, "Replays on armed steps of graphs that were to have a twin, by what was launched: the twin (`launched`), or the plain graph and why", &["outcome"], "9", graphs::replays),
     family("metrale_twin_launches", Counter, "Launches of twins by what became of them: `read` to the last mark, or `lost`; the others are on the GPU", &["outcome"], "2", graphs::launches),
-    scalar("metrale_twin_waits", Counter, "Graph launches that waited, on the GPU, for a twin on another stream", |snapshot| count(graphs::sum(snapshot, |ledger| ledger.waits))),
-    scalar("metrale_twin_updates_failed", Counter, "Updates that an executable took and its twin did not: that twin is stale, and is not launched", |snapshot| count(graphs::sum(snapshot, |ledger| ledger.updates_failed))),
+    scalar("metrale_twin_waits", Counter, "Graph launches that waited, on the GPU, for a twin on another stream", |snapshot| count(graphs::ledger(snapshot).waits)),
+    scalar("metrale_twin_updates_failed", Counter, "Updates that an executable took and its twin did not: that twin is stale, and is not launched", |snapshot| count(graphs::ledger(snapshot).updates_failed)),
     // Coverage.
     in_seconds(family("metrale_gpu_lane_armed", Counter, "GPU time of lanes on armed steps that were laid out in time", LANE, "1 for each lane", |snapshot| figures(snapshot, |lane| lane.time_ns))),
     in_seconds(family("metrale_gpu_lane_busy", Counter, "Of that, time in which a launch of the lane ran", LANE, "1 for each lane", |snapshot| figures(snapshot, |lane| lane.busy_ns))),

@@ -83,34 +83,27 @@ pub(super) fn rows(
     known.collect()
 }
 
-/// A count of all recorders.
-pub(super) fn sum(snapshot: &Snapshot, of: impl Fn(&TwinLedger) -> u64) -> u64 {
-    let counts = snapshot.recorders.iter().map(|recorder| of(&recorder.replays));
-    counts.fold(0, u64::saturating_add)
+/// Of all recorders.
+pub(super) fn ledger(snapshot: &Snapshot) -> TwinLedger {
+    let each = snapshot.recorders.iter().map(|recorder| recorder.replays);
+    each.fold(TwinLedger::NONE, TwinLedger::plus)
 }
+
+/// Counts of the ledger that are no outcome of a replay: of launches of twins, and others.
+const LAUNCHES: [&str; 2] = ["read", "lost"];
+const OTHERS: [&str; 2] = ["waits", "updates_failed"];
 
 /// Replays by what was launched, and why.
 pub(super) fn replays(snapshot: &Snapshot) -> Vec<Sample<'_>> {
-    let of = |(name, ledger): (&'static str, fn(&TwinLedger) -> u64)| {
-        sample([("outcome", name)], Value::Count(sum(snapshot, ledger)))
-    };
-    let outcomes: [(&'static str, fn(&TwinLedger) -> u64); 9] = [
-        ("launched", |ledger| ledger.launched),
-        ("by_turn", |ledger| ledger.by_turn),
-        ("unread", |ledger| ledger.unread),
-        ("plan_spent", |ledger| ledger.plan_spent),
-        ("other_stream", |ledger| ledger.other_stream),
-        ("no_span", |ledger| ledger.no_span),
-        ("stale", |ledger| ledger.stale),
-        ("no_twin", |ledger| ledger.no_twin),
-        ("launch_failed", |ledger| ledger.launch_failed),
-    ];
-    outcomes.map(of).into()
+    outcomes(snapshot, |name| !LAUNCHES.contains(&name) && !OTHERS.contains(&name))
 }
 
-/// What became of launches of twins.
+/// Launches of twins by what became of them.
 pub(super) fn launches(snapshot: &Snapshot) -> Vec<Sample<'_>> {
-    let of = |(name, count)| sample([("outcome", name)], Value::Count(count));
-    let read = sum(snapshot, |ledger| ledger.read);
-    [("read", read), ("lost", sum(snapshot, |ledger| ledger.lost))].map(of).into()
+    outcomes(snapshot, |name| LAUNCHES.contains(&name))
+}
+
+fn outcomes(snapshot: &Snapshot, is_one: fn(&str) -> bool) -> Vec<Sample<'_>> {
+    let counts = ledger(snapshot).each().into_iter().filter(|(name, _)| is_one(name));
+    counts.map(|(name, count)| sample([("outcome", name)], Value::Count(count))).collect()
 }
