@@ -90,22 +90,31 @@ const showInside = more(byId("inside-more"), MOST_ROWS);
 const shareText = ({ share: part, error }) => `${share(part)} ${error ? `± ${share(error.share)}` : "(too few)"}`;
 const totalText = ({ total_ns, error }) => (error ? `${time(total_ns)} ± ${time(error.total_ns)}` : time(total_ns));
 
-/** What a twin knows of a graph, and what no row of it explains. */
+/** What nodes are that are no kernels. */
+const NODES = { copy: "copies", set: "memory sets", host: "host calls", child: "child graphs", other: "other nodes" };
+const nodeName = (row) => (row.kind === "side_by_side" ? `${count(row.width)} nodes side by side` : NODES[row.kind] ?? nameOf(row));
+const graphCell = (name) => ({ text: shortened(name ?? "(no name)", 24), title: name ?? "", kind: "left" });
+
+/** What twins know of the inside of graphs, and what no row of it explains. */
 function drawInside(graphs) {
-  const rows = graphs.flatMap(({ name, rows: inside, remainder_ns, total_ns }) => [
+  const rows = graphs.filter((graph) => graph.rows.length > 0).flatMap(({ name, rows: inside, remainder_ns, total_ns }) => [
     ...inside.map((row) => [
-      { text: shortened(row.name ?? row.kind, 46), title: row.name ?? "", kind: "name", tag: row.kind === "kernel" ? "" : row.kind },
-      { text: shortened(name ?? "(no name)", 24), title: name ?? "", kind: "left" },
+      { text: shortened(nodeName(row), 46), title: row.name ?? "", kind: "name" }, graphCell(name),
       { kind: "wide", draw: (td) => meter(td, row.estimate.share, row.estimate.error?.share) },
       shareText(row.estimate), totalText(row.estimate), time(row.samples > 0 ? row.sampled_ns / row.samples : null),
-      row.width > 1 ? `${count(row.nodes)} × ${count(row.width)}` : count(row.nodes), count(row.samples),
+      count(row.nodes), count(row.samples),
     ]),
     [
-      { text: "the rest", kind: "name", title: "Not measured yet, or of no node, less what ran side by side" }, { text: shortened(name ?? "(no name)", 24), kind: "left" },
-      { text: "", kind: "wide" }, share(total_ns > 0 ? remainder_ns / total_ns : null), time(remainder_ns), "", "", "",
+      { text: "the rest", kind: "name", title: "Not measured yet, or of no node, less what ran side by side" }, graphCell(name),
+      { kind: "wide", draw: (td) => meter(td, total_ns > 0 ? remainder_ns / total_ns : 0) },
+      share(total_ns > 0 ? remainder_ns / total_ns : null), time(remainder_ns), "", "", "",
     ],
   ]);
   fill(byId("inside-table").tBodies[0], showInside(rows));
+  fill(byId("twins-table").tBodies[0], graphs.map(({ name, rows: inside, ...graph }) => [
+    { ...graphCell(name), kind: "name" }, share(sum(inside, (row) => row.estimate.share)), count(graph.nodes), count(graph.plans),
+    count(graph.twin_launches), count(graph.plain_launches), time(graph.mark_ns), known(graph.perturbation) ? `× ${graph.perturbation.toFixed(3)}` : NONE,
+  ]));
 }
 
 function drawRows(snapshot) {

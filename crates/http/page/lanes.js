@@ -109,11 +109,12 @@ function octaves(min, max) {
 
 let shapeRows = [];
 let shapeSeries = [];
-const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3], [5, 2], [1, 2]];
+const DASHES = [["solid", []], ["dashed", [8, 4]], ["dotted", [2, 3]], ["dash and dot", [10, 3, 2, 3]], ["short dashes", [5, 2]], ["fine dots", [1, 2]]];
+const dashOf = (at) => DASHES[at % DASHES.length];
 
 const shapesChart = new Chart(byId("shapes-chart"), {
   title: "Mean GPU time of a lane in a step, by tokens that it worked on", what: "Mean GPU time of lanes by tokens", height: 220,
-  keys: () => shapeSeries.map(({ name, key }) => [name, key]),
+  keys: () => shapeSeries.map(({ name, at, key }) => [`${name} (${dashOf(at)[0]})`, key]),
   options: () => ({
     scales: { x: { time: false, range: (plot, min, max) => [min - 0.4, max + 0.4] }, y: { range: (plot, min, max) => [0, max * 1.08] } },
     axes: [
@@ -121,7 +122,7 @@ const shapesChart = new Chart(byId("shapes-chart"), {
       { size: 62, values: (plot, ticks) => ticks.map(tick) },
     ],
     series: [{}, ...shapeSeries.map(({ key, at }) => ({
-      stroke: () => colour(key.colour), width: 2, dash: DASHES[at % DASHES.length], spanGaps: true,
+      stroke: () => colour(key.colour), width: 2, dash: dashOf(at)[1], spanGaps: true,
       points: { show: true, size: 5 + 2 * (at % 3), fill: colour("--raised") },
     }))],
   }),

@@ -32,6 +32,7 @@ function share(part) {
   if (!known(part)) return NONE;
   const percent = 100 * part;
   if (percent === 0) return "0 %";
+  if (percent < 0) return `-${share(-part)}`;
   if (percent < 0.0005) return "< 0.001 %";
   return `${percent < 0.00995 ? percent.toFixed(3) : percent < 0.995 ? percent.toFixed(2) : percent.toFixed(1)} %`;
 }

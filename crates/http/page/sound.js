@@ -38,6 +38,7 @@ function losses(snapshot) {
   const ledgers = snapshot.recorders.flatMap((recorder) => [recorder.lane_ledger, recorder.kernel_ledger]);
   const of = (field) => sum(ledgers, (ledger) => ledger[field]);
   const health = (field) => sum(snapshot.recorders, (recorder) => recorder.health[field]);
+  const replays = (field) => sum(snapshot.recorders, (recorder) => recorder.replays[field]);
   const { losses: lost } = snapshot;
   const all = [
     [of("dropped"), "spans dropped: their ring was full. Lanes or kernels are missing from the sums."],
@@ -52,6 +53,9 @@ function losses(snapshot) {
     [lost.unpaired_steps, "steps ran kernels in a lane that had no span."],
     [lost.rowless_spans, "launches found no place in the estimates."],
     [lost.unrecorded_steps, "steps left no record."],
+    [replays("updates_failed"), "updates that a twin did not take: it is stale, and rows inside its graph stand still."],
+    [replays("launch_failed"), "launches of a twin that failed: the plain graph was launched, and the twin is retired."],
+    [replays("lost"), "launches of twins could not be read.", "plain"],
     [snapshot.lane_gap_unknown, "lane spans whose gap is not known.", "plain"],
     [health("invalid_times"), "times that cannot be were left out."],
     [health("polling_stops"), "times polling stopped for ten seconds, as the driver was slow."],

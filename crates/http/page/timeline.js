@@ -66,7 +66,8 @@ function viewOf(timeline, snapshot) {
 
 function drawTimeline(timeline, snapshot) {
   if (laidOut && laidOut.of === timeline) return;
-  if (timelineChart.held || timelineChart.area.contains(document.activeElement)) return;
+  // A launch that was chosen by keys stays, until the focus goes.
+  if (timelineChart.held || (chosen && document.activeElement === timelineChart.area)) return;
   laidOut = viewOf(timeline, snapshot) ?? laidOut;
   byId("timeline-none").hidden = laidOut !== null;
   byId("timeline-chart").hidden = laidOut === null;

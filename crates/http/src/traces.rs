@@ -2,8 +2,11 @@
 //! `/trace.json` and `/recording.json`: timelines of armed steps, for Perfetto.
 //! What may be large goes out while it is written.
 
+use std::future::Future as _;
 use std::io::{self, BufWriter, Write};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
@@ -12,9 +15,9 @@ use axum::response::{IntoResponse, Response};
 use metrale_telemetry::Telemetry;
 use metrale_telemetry::kernel::Timeline;
 use metrale_telemetry::trace::{DeviceTimelines, write_trace};
-use tokio::io::{AsyncWriteExt as _, DuplexStream};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadBuf};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio_util::io::ReaderStream;
 
 use crate::pages::{Served, WITHIN, fresh};
@@ -86,6 +89,21 @@ impl Write for ToClient {
     }
 }
 
+/// The end of an answer: an error where it is not whole, so that the connection breaks
+/// and nobody takes a part for all.
+struct End(oneshot::Receiver<()>);
+
+impl AsyncRead for End {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        _: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let whole = ready!(Pin::new(&mut self.0).poll(context));
+        Poll::Ready(whole.map_err(|_| io::Error::from(io::ErrorKind::UnexpectedEof)))
+    }
+}
+
 pub(crate) async fn last(State(served): State<Arc<Served>>) -> Response {
     send(served, |telemetry| Some(Traces::last(telemetry))).await
 }
@@ -103,14 +121,20 @@ async fn send(served: Arc<Served>, take: fn(&[&'static Telemetry]) -> Option<Tra
     match taken {
         Ok(Some(traces)) => {
             let (body, rest) = tokio::io::duplex(CHUNK);
+            let (whole, end) = oneshot::channel();
             let runtime = Handle::current();
             tokio::task::spawn_blocking(move || {
                 let mut out = BufWriter::with_capacity(CHUNK, ToClient { body, runtime });
-                // A client that went away ends it; what is cut off is no JSON.
-                let _ = traces.write(&mut out).and_then(|()| out.flush());
+                // A client that went away, or takes nothing, ends it.
+                if traces.write(&mut out).and_then(|()| out.flush()).is_ok() {
+                    let _ = whole.send(());
+                }
+                // What was not taken is not offered again.
+                drop(out.into_parts());
                 drop(turn);
             });
-            fresh("application/json", Body::from_stream(ReaderStream::new(rest)))
+            let body = ReaderStream::new(rest.chain(End(end)));
+            fresh("application/json", Body::from_stream(body))
         }
         Ok(None) => StatusCode::NOT_FOUND.into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),

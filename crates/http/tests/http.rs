@@ -4,10 +4,14 @@
 use flate2::read::GzDecoder;
 use metrale_http::{Pages, Server};
 use metrale_telemetry::kernel::{LANE_DECODE, SpanKey, StepShape};
+use metrale_telemetry::runtime::{KernelName, RecorderSource};
+use metrale_telemetry::snapshot::RecorderSnapshot;
 use metrale_telemetry::{Snapshot, Telemetry};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
 
 /// Pages of a telemetry with a step.
 fn pages() -> Pages {
@@ -160,4 +164,58 @@ fn others_reach_it_only_where_that_was_asked_for() {
     let refused = Server::bind(([0, 0, 0, 0], 0).into()).expect_err("not loopback");
     assert!(refused.to_string().contains("bind_to_all"), "{refused}");
     Server::bind_to_all(([0, 0, 0, 0], 0).into()).expect("a port");
+}
+
+/// Counts how often it is read, and does not answer while somebody holds it.
+#[derive(Default)]
+struct Recorder {
+    held: Mutex<()>,
+    reads: AtomicU64,
+}
+
+impl RecorderSource for Recorder {
+    fn recorder(&self) -> RecorderSnapshot {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        drop(self.held.lock());
+        RecorderSnapshot::default()
+    }
+
+    fn name(&self, _: u64) -> Option<KernelName> {
+        None
+    }
+}
+
+#[test]
+fn readers_wait_for_ten_seconds_hold_up_nobody_and_share_a_snapshot() {
+    let recorder = Arc::new(Recorder::default());
+    let source: Arc<dyn RecorderSource> = recorder.clone();
+    let telemetry: &'static Telemetry = Telemetry::new().leak();
+    telemetry.attach(Weak::clone(&Arc::downgrade(&source))).expect("the first");
+    let address = serve(Pages::new([telemetry]).router());
+
+    let held = recorder.held.lock().expect("free");
+    let began = Instant::now();
+    let waiting: Vec<_> = ["/snapshot.json", "/metrics", "/steps.json", "/healthz"]
+        .map(|path| std::thread::spawn(move || (get(address, path).status, began.elapsed())))
+        .into();
+    while recorder.reads.load(Ordering::Relaxed) == 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(get(address, "/").status, 200);
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    for answer in waiting {
+        let (status, after) = answer.join().expect("an answer");
+        assert_eq!(status, 503);
+        assert!((9..15).contains(&after.as_secs()), "{after:?}");
+    }
+    drop(held);
+
+    let (began, before) = (Instant::now(), recorder.reads.load(Ordering::Relaxed));
+    for _ in 0..10 {
+        for (path, _) in PATHS {
+            assert_eq!(get(address, path).status, 200, "{path}");
+        }
+    }
+    let reads = recorder.reads.load(Ordering::Relaxed) - before;
+    assert!(reads <= began.elapsed().as_secs() + 1, "{reads} in {:?}", began.elapsed());
 }

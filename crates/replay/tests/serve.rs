@@ -106,6 +106,79 @@ fn silent_clients_hold_up_nobody() {
     child.wait().expect("ended");
 }
 
+/// Steps of many kernels: 64 of them are more than what lies between a server and a
+/// client that does not read.
+fn many_kernels(path: &std::path::Path) {
+    const KERNELS: u32 = 700;
+    let mut events = Vec::new();
+    for number in 0..80 {
+        let at = 1_000 + number * 4_000;
+        events.push(step(DECODE, at, 3_900));
+        for kernel_of_step in 0..KERNELS {
+            let correlation = number * KERNELS + kernel_of_step + 1;
+            events.push(launch(correlation, at + 10 + kernel_of_step));
+            events.push(kernel("gemm", 7, correlation, at + 20 + 4 * kernel_of_step, 3));
+        }
+    }
+    std::fs::write(path, document(&events)).expect("written");
+}
+
+/// As many clients as traces are sent at once, none of which reads: others are told so
+/// at once, and the rest of the server answers. After ten seconds their turns are free.
+/// What they find then is not the whole answer, and does not look like one.
+#[test]
+fn clients_that_take_no_trace_lose_their_turn() {
+    common::needs_simulator();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("many.json");
+    many_kernels(&path);
+    let mut command = command("127.0.0.1:0");
+    command.args(["--for", "120", "--every", "1", "--trace"]).arg(&path);
+    let (mut child, port, _out) = serving(command);
+    assert_eq!(http::post(port, "/recording.json?steps=64"), "202");
+    let whole = loop {
+        let whole = String::from_utf8(http::get(port, "/recording.json", "*/*")).expect("text");
+        if whole.matches("ProfilerStep#").count() >= 64 {
+            break whole;
+        }
+    };
+    assert!(serde_json::from_str::<Value>(&whole).is_ok());
+    assert!(whole.len() > 8 << 20, "{} bytes may fit the buffers", whole.len());
+
+    let stalled: Vec<TcpStream> = (0..metrale_http::MAX_TRACES)
+        .map(|_| {
+            let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("connected");
+            client.write_all(b"GET /recording.json HTTP/1.1\r\nHost: here\r\n\r\n").expect("sent");
+            let mut status = [0; 12];
+            client.read_exact(&mut status).expect("an answer");
+            assert_eq!(&status, b"HTTP/1.1 200");
+            client
+        })
+        .collect();
+    let began = Instant::now();
+    let (head, body) = http::answer(port, "/trace.json", "*/*").expect("an answer");
+    assert!(head.contains(" 503 "), "{head}");
+    assert!(String::from_utf8_lossy(&body).contains("4 traces are being sent"), "{body:?}");
+    assert_eq!(http::get(port, "/healthz", "*/*"), b"ok\n");
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+
+    while http::try_get(port, "/recording.json", "*/*").is_none() {
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(began.elapsed() < Duration::from_secs(20), "their turns are not free");
+    }
+    assert!(began.elapsed() > Duration::from_secs(8), "{:?}", began.elapsed());
+    for mut client in stalled {
+        client.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
+        let mut rest = Vec::new();
+        // The end of the connection, or an error: no end of the answer.
+        let _ = client.read_to_end(&mut rest);
+        assert!(!rest.ends_with(b"\r\n0\r\n\r\n"), "{} bytes as if they were all", rest.len());
+        assert!(rest.len() < whole.len());
+    }
+    child.kill().expect("it still serves");
+    child.wait().expect("ended");
+}
+
 /// A kernel of a minute, in a lane: both are told, with their stream. The step
 /// after it keeps the replay from waiting for it in virtual time.
 #[test]

@@ -3,11 +3,12 @@
 
 use super::entry;
 use super::health::Health;
+use super::labels::kernel_label;
 use super::shared::Shared;
 use metrale_telemetry::kernel::{OldestSpan, OldestSpans, SpanKey};
 use metrale_telemetry::runtime::{GraphTotal, KernelName, RecorderSource};
 use metrale_telemetry::snapshot::{
-    GraphSnapshot, OldestSpanSnapshot, RecorderSnapshot, TwinLedger,
+    GraphFigures, GraphSnapshot, OldestSpanSnapshot, RecorderSnapshot, TwinLedger,
 };
 use std::time::Duration;
 
@@ -31,8 +32,14 @@ impl RecorderSource for Shared {
             return Vec::new();
         };
         let name_of = |row| Some(self.names.of_row(row)?.text.to_string());
-        let graphs = twins.graphs.figures(total_of, name_of);
-        graphs.into_iter().map(|(row, figures)| GraphSnapshot::new(name_of(row), figures)).collect()
+        let of = |(row, mut figures): (u64, GraphFigures)| {
+            for row in &mut figures.rows {
+                let label = |name: &String| kernel_label(name).replace(char::is_control, "?");
+                row.series = row.name.as_ref().map(label);
+            }
+            GraphSnapshot::new(name_of(row), figures)
+        };
+        twins.graphs.figures(total_of, name_of).into_iter().map(of).collect()
     }
 
     fn name(&self, func: u64) -> Option<KernelName> {

@@ -10,6 +10,7 @@ use metrale_gpu_runtime::timing::{Recorder, Status, TwinState, TwinsConfig};
 use metrale_gpu_sim::control::graphs;
 use metrale_telemetry::Step;
 use metrale_telemetry::kernel::LANE_DECODE;
+use metrale_telemetry::snapshot::RowKind;
 
 #[test]
 fn every_node_is_read_as_the_driver_ran_it() {
@@ -330,4 +331,31 @@ fn merged_snapshots_add_up_their_graphs() {
         assert_eq!(both.samples, 2 * one.samples);
         assert!((both.estimate.share - one.estimate.share).abs() < 1e-9);
     }
+}
+
+#[test]
+fn graphs_of_one_name_share_what_its_row_took() {
+    let app = App::new();
+    let recorder = recorder(&app, always());
+    let [short, long] = [&[10_000; 4][..], &[30_000; 8]].map(|kernels_ns| {
+        let graph = chain(&app, kernels_ns);
+        settled_twin(&recorder, graph, app.stream)
+    });
+    for at in 0..40 {
+        let twin = if at % 4 == 0 { &long } else { &short };
+        replay(&recorder, twin, app.stream).expect("a launch");
+        settle(&recorder);
+    }
+    let snapshot = recorder.telemetry().snapshot();
+    let row = snapshot.kernels.iter().find(|row| row.kind == RowKind::Graph).expect("its row");
+    let all_ns: f64 = row.lanes.iter().map(|lane| lane.estimate.total_ns).sum();
+    let told: Vec<_> =
+        snapshot.graphs.iter().map(|graph| (graph.figures.nodes, graph.figures.total_ns)).collect();
+    // Eleven launches of 240 µs, and 31 of 40 µs.
+    let expected = [(8, 2_640_000.0), (4, 1_240_000.0)];
+    assert_eq!(told, expected);
+    assert_eq!(all_ns, 3_880_000.0);
+    let rows = snapshot.graphs.iter().flat_map(|graph| &graph.figures.rows);
+    assert!(rows.clone().all(|row| row.series == row.name && row.series.is_some()), "{rows:?}");
+    assert_no_mistakes();
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Names under which there may be one.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 /// How long something may take until the page shows it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A browser with one page; it ends with this.
 pub(crate) struct Browser {
@@ -195,5 +195,20 @@ pub(crate) fn wait_for(what: &str, mut ask: impl FnMut() -> bool) {
     while !ask() {
         assert!(Instant::now() < deadline, "never: {what}");
         std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Asks again and again until what is shown is what is expected.
+pub(crate) fn wait_for_the_same<T: PartialEq + std::fmt::Debug>(mut ask: impl FnMut() -> (T, T)) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let (shown, expected) = ask();
+        if shown == expected {
+            return;
+        }
+        if Instant::now() > deadline {
+            assert_eq!(shown, expected);
+        }
+        std::thread::sleep(Duration::from_millis(50));
     }
 }

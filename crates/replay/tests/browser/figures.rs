@@ -2,46 +2,54 @@
 //! The figures of the page, held against `/snapshot.json`: worked out and spelt
 //! anew here.
 
-use super::{Browser, devtools::PATIENCE, http};
+use super::{Browser, devtools::wait_for_the_same, http};
 use metrale_telemetry::Snapshot;
-use metrale_telemetry::kernel::LaneFigures;
-use metrale_telemetry::snapshot::LaneSnapshot;
-use std::time::{Duration, Instant};
+use metrale_telemetry::kernel::{Estimate, LaneFigures};
+use metrale_telemetry::snapshot::{GraphSnapshot, LaneSnapshot, NodeKind};
 
-/// The cells of the tables, and the facts, of the page.
-const SHOWN: &str = "JSON.stringify([...document.querySelectorAll('#lanes-table, #rows-table, #slow-table, #ledger-table')]\
-    .map((table) => [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.innerText.trim().replace(/\\s+/g, ' '))))\
-    .concat([[[...document.querySelectorAll('#sound-facts dd')].map((fact) => fact.textContent.trim())]]))";
+/// The tables whose cells are compared, in the page's order.
+const TABLES: [&str; 6] =
+    ["lanes-table", "rows-table", "inside-table", "twins-table", "slow-table", "ledger-table"];
+const FACTS: &str = "JSON.stringify([...document.querySelectorAll('#sound-facts dd')].map((fact) => fact.textContent.trim()))";
 /// Rows that are shown of those of kernels, and of slow steps.
 const ROWS: usize = 12;
 const SLOW: usize = 8;
 /// What is not known.
-const NONE: &str = "–";
+pub(crate) const NONE: &str = "–";
 
-type Table = Vec<Vec<String>>;
+pub(crate) type Table = Vec<Vec<String>>;
 
 /// Waits until page and snapshot are of the same second, and say the same: the
 /// steps of it.
 pub(crate) fn hold(browser: &mut Browser, port: u16) -> u64 {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
+    let mut steps = 0;
+    wait_for_the_same(|| {
         let json = http::get(port, "/snapshot.json", "*/*");
         let snapshot: Snapshot = serde_json::from_slice(&json).expect("a snapshot");
-        let shown = browser.text(SHOWN);
-        let shown: Vec<Table> = serde_json::from_str(&shown).expect("tables");
-        let expected = expected(&snapshot);
-        if shown == expected {
-            return snapshot.steps;
-        }
-        if Instant::now() > deadline {
-            assert_eq!(shown, expected);
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
+        steps = snapshot.steps;
+        let facts = serde_json::from_str(&browser.text(FACTS)).expect("facts");
+        let tables = TABLES.map(|table| cells(browser, &format!("#{table} tbody")));
+        ((tables, facts), expected(&snapshot))
+    });
+    steps
 }
 
-fn expected(snapshot: &Snapshot) -> Vec<Table> {
-    vec![lanes(snapshot), rows(snapshot), slow(snapshot), ledger(snapshot), vec![sound(snapshot)]]
+/// The cells of a table's body.
+pub(crate) fn cells(browser: &mut Browser, body: &str) -> Table {
+    let cells = browser.text(&format!("JSON.stringify([...document.querySelector('{body}').rows].map((row) => [...row.cells].map((cell) => cell.innerText.trim().replace(/\\s+/g, ' '))))"));
+    serde_json::from_str(&cells).expect("cells")
+}
+
+fn expected(snapshot: &Snapshot) -> ([Table; 6], Vec<String>) {
+    let tables = [
+        lanes(snapshot),
+        rows(snapshot),
+        inside(snapshot, ROWS),
+        twins(snapshot),
+        slow(snapshot),
+        ledger(snapshot),
+    ];
+    (tables, sound(snapshot))
 }
 
 fn lanes(snapshot: &Snapshot) -> Table {
@@ -83,25 +91,92 @@ fn rows(snapshot: &Snapshot) -> Table {
         let kind = kernel.kind.as_str();
         let tag = if kind == "kernel" { String::new() } else { format!(" {kind}") };
         let near = if mean < 3.0 * floor { "≈ " } else { "" };
-        let (part, total) = (share(Some(estimate.share)), time(Some(estimate.total_ns)));
         vec![
-            shortened(name) + &tag,
+            shortened(name, 46) + &tag,
             lane.lane.clone(),
             String::new(),
-            match estimate.error {
-                Some(error) => format!("{part} ± {}", share(Some(error.share))),
-                None => format!("{part} (too few)"),
-            },
-            match estimate.error {
-                Some(error) => format!("{total} ± {}", time(Some(error.total_ns))),
-                None => total,
-            },
+            share_of(&estimate),
+            total_of(&estimate),
             format!("{near}{}", time(Some(mean))),
             count(kernel.samples),
             time(Some(kernel.figures.waited_ns as f64)),
         ]
     };
     pairs.iter().take(ROWS).map(row).collect()
+}
+
+/// What is inside of graphs, up to so many rows.
+pub(crate) fn inside(snapshot: &Snapshot, most: usize) -> Table {
+    let mut rows = Table::new();
+    for graph in snapshot.graphs.iter().filter(|graph| !graph.figures.rows.is_empty()) {
+        let figures = &graph.figures;
+        for row in &figures.rows {
+            let what = match row.kind {
+                NodeKind::Kernel => row.series.clone().unwrap_or("(no name)".to_owned()),
+                NodeKind::Copy => "copies".to_owned(),
+                NodeKind::Set => "memory sets".to_owned(),
+                NodeKind::SideBySide => format!("{} nodes side by side", row.width),
+                other => panic!("{other:?} is in no test"),
+            };
+            rows.push(vec![
+                shortened(&what, 46),
+                graph_name(graph),
+                String::new(),
+                share_of(&row.estimate),
+                total_of(&row.estimate),
+                time(Some(row.sampled_ns as f64 / row.samples as f64)),
+                count(row.nodes),
+                count(row.samples),
+            ]);
+        }
+        let rest = (figures.total_ns > 0.0).then(|| figures.remainder_ns / figures.total_ns);
+        let (part, total) = (share(rest), time(Some(figures.remainder_ns)));
+        let rest = ["the rest", &graph_name(graph), "", &part, &total, "", "", ""];
+        rows.push(rest.map(str::to_owned).into());
+    }
+    rows.truncate(most);
+    rows
+}
+
+/// What twins say of their graphs.
+pub(crate) fn twins(snapshot: &Snapshot) -> Table {
+    let row = |graph: &GraphSnapshot| {
+        let figures = &graph.figures;
+        let explained: f64 = figures.rows.iter().map(|row| row.estimate.share).sum();
+        vec![
+            graph_name(graph),
+            share(Some(explained)),
+            count(figures.nodes),
+            count(figures.plans),
+            count(figures.twin_launches),
+            count(figures.plain_launches),
+            time(figures.mark_ns),
+            figures.perturbation.map_or(NONE.to_owned(), |ratio| format!("× {ratio:.3}")),
+        ]
+    };
+    snapshot.graphs.iter().map(row).collect()
+}
+
+fn graph_name(graph: &GraphSnapshot) -> String {
+    graph.name.as_ref().map_or("(no name)".to_owned(), |name| shortened(name, 24))
+}
+
+/// A share with its error.
+fn share_of(estimate: &Estimate) -> String {
+    let part = share(Some(estimate.share));
+    match estimate.error {
+        Some(error) => format!("{part} ± {}", share(Some(error.share))),
+        None => format!("{part} (too few)"),
+    }
+}
+
+/// A total with its error.
+fn total_of(estimate: &Estimate) -> String {
+    let total = time(Some(estimate.total_ns));
+    match estimate.error {
+        Some(error) => format!("{total} ± {}", time(Some(error.total_ns))),
+        None => total,
+    }
 }
 
 fn slow(snapshot: &Snapshot) -> Table {
@@ -125,7 +200,7 @@ fn slow(snapshot: &Snapshot) -> Table {
     steps.map(row).collect()
 }
 
-fn made_of(shape: Option<metrale_telemetry::kernel::StepShape>) -> String {
+pub(crate) fn made_of(shape: Option<metrale_telemetry::kernel::StepShape>) -> String {
     let shape = shape.unwrap_or_default();
     let parts = [
         (shape.prompt_tokens, "prompt"),
@@ -195,15 +270,15 @@ fn sound(snapshot: &Snapshot) -> Vec<String> {
     ]
 }
 
-fn time(ns: Option<f64>) -> String {
+pub(crate) fn time(ns: Option<f64>) -> String {
     let Some(ns) = ns else { return NONE.to_owned() };
     let units = [("s", 1e9), ("ms", 1e6), ("µs", 1e3)];
-    let unit = units.iter().find(|(_, size)| ns >= size * 0.99995);
+    let unit = units.iter().find(|(_, size)| ns.abs() >= size * 0.99995);
     unit.map_or_else(
         || format!("{} ns", ns.round()),
         |(unit, size)| {
             let value = ns / size;
-            match value {
+            match value.abs() {
                 1000.0.. => format!("{} {unit}", count(value.round() as u64)),
                 100.0.. => format!("{value:.1} {unit}"),
                 _ => format!("{value:.2} {unit}"),
@@ -212,11 +287,12 @@ fn time(ns: Option<f64>) -> String {
     )
 }
 
-fn share(part: Option<f64>) -> String {
+pub(crate) fn share(part: Option<f64>) -> String {
     let Some(part) = part else {
         return NONE.to_owned();
     };
     match 100.0 * part {
+        ..0.0 => format!("-{}", share(Some(-part))),
         0.0 => "0 %".to_owned(),
         ..0.0005 => "< 0.001 %".to_owned(),
         percent @ ..0.00995 => format!("{percent:.3} %"),
@@ -225,17 +301,18 @@ fn share(part: Option<f64>) -> String {
     }
 }
 
-fn count(value: u64) -> String {
+pub(crate) fn count(value: u64) -> String {
     let digits = value.to_string();
     let groups = digits.as_bytes().rchunks(3).rev();
     let groups: Vec<_> = groups.map(String::from_utf8_lossy).collect();
     groups.join(",")
 }
 
-/// The page's names have 46 characters at most, and lose their middle.
-fn shortened(name: &str) -> String {
-    if name.len() <= 46 {
+/// A name of so many characters at most: it loses its middle.
+fn shortened(name: &str, most: usize) -> String {
+    if name.len() <= most {
         return name.to_owned();
     }
-    format!("{}…{}", &name[..26], &name[name.len() - 18..])
+    let (begin, end) = ((11 * most).div_ceil(20), 2 * most / 5);
+    format!("{}…{}", &name[..begin], &name[name.len() - end..])
 }

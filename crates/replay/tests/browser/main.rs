@@ -3,6 +3,7 @@
 //! is wrong, and whether everybody can use it. Skipped, with a message, where
 //! there is no browser; an error with `CI=true`.
 
+mod charts;
 #[path = "../common/mod.rs"]
 mod common;
 mod devtools;
@@ -11,6 +12,7 @@ mod figures;
 mod hours;
 #[path = "../prometheus/http.rs"]
 mod http;
+mod inside;
 mod wrong;
 
 use devtools::{Browser, browser, wait_for};

@@ -15,6 +15,7 @@ mod pages;
 mod quantiles;
 mod series;
 mod server;
+mod twins;
 
 use load::Replay;
 use metrale_telemetry::Snapshot;
@@ -43,8 +44,9 @@ fn real_servers_hold_what_was_measured() {
     common::needs_simulator();
     let mut replays = [Replay::start(0), Replay::start(0)];
     let ports = replays.each_ref().map(|replay| replay.port);
-    let classic = Prometheus::start(&ports, &[]);
-    let native = Prometheus::start(&ports, &["--enable-feature=native-histograms"]);
+    let scraped = [ports[0], ports[1], twins::start()];
+    let classic = Prometheus::start(&scraped, &[]);
+    let native = Prometheus::start(&scraped, &["--enable-feature=native-histograms"]);
     let exact = replays.each_ref().map(Replay::rest);
     let mut both = exact[0].clone();
     both.merge(&exact[1]).expect("one version");
@@ -55,6 +57,7 @@ fn real_servers_hold_what_was_measured() {
     }
     quantiles::classic(&classic, &both);
     quantiles::native(&native, &both);
+    twins::sums_are_right(&classic);
     series::rates_are_of_the_raw_samples(&classic, &native);
     series::no_counter_fell(&classic, &[0, 0], &ports);
     dashboard::every_query_has_an_answer(&classic);

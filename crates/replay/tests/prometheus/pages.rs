@@ -69,14 +69,18 @@ fn open() -> String {
     page
 }
 
-/// Answers every request with the page, until the test ends; the port.
-fn serve(content_type: &'static str, page: String) -> u16 {
+/// Answers every request with a page, until the test ends; the port.
+pub(crate) fn serve(
+    content_type: &'static str,
+    mut page: impl FnMut() -> String + Send + 'static,
+) -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let port = listener.local_addr().expect("an address").port();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.expect("a connection");
             let _ = stream.read(&mut [0; 4_096]).expect("a request");
+            let page = page();
             let length = page.len();
             write!(
                 stream,
@@ -113,8 +117,9 @@ fn appended_text_and_openmetrics_are_read_to_the_last_sample() {
     let samples = |page: &str| page.lines().filter(|line| !line.starts_with('#')).count();
     let expected = samples(&appended);
     assert_eq!(samples(&open), expected);
-    let text_port = serve(prometheus_text::CONTENT_TYPE, appended);
-    let open_port = serve("application/openmetrics-text; version=1.0.0; charset=utf-8", open);
+    let text_port = serve(prometheus_text::CONTENT_TYPE, move || appended.clone());
+    let open_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let open_port = serve(open_type, move || open.clone());
     let server = Prometheus::start(&[text_port, open_port], &[]);
     server.wait_until_it_is_ready();
     let read = wait_for("both pages", || {

@@ -4,7 +4,7 @@
 
 use super::page::Page;
 use super::sample::{Family, Read, Sample, Value, count, known_nanos, sample};
-use super::{kernels, shapes};
+use super::{graphs, kernels, shapes};
 use crate::kernel::{LaneFigures, Ledger};
 use crate::snapshot::{LaneSnapshot, RecorderHealth, Snapshot};
 use prometheus_client::metrics::MetricType::{self, Counter, Gauge, Histogram, Info};
@@ -12,6 +12,8 @@ use prometheus_client::metrics::MetricType::{self, Counter, Gauge, Histogram, In
 const LANE: &[&str] = &["lane"];
 const KERNEL: &[&str] = &["kernel", "kind"];
 const KERNEL_LANE: &[&str] = &["kernel", "kind", "lane"];
+const GRAPH: &[&str] = &["graph"];
+const GRAPH_KERNEL: &[&str] = &["graph", "kernel", "kind"];
 const SHAPE: &[&str] = &["lane", "mixed", "most_tokens"];
 const RING: &[&str] = &["ring"];
 
@@ -79,6 +81,17 @@ pub(super) const FAMILIES: &[Family] = &[
     in_seconds(family("metrale_gpu_kernel_estimated_error", Gauge, "Standard error of the estimated GPU time; absent while too few steps were timed", KERNEL_LANE, "1 for each kernel and lane", |snapshot| kernels::estimates(snapshot, |estimate| Some(estimate.error?.total_ns / 1e9)))),
     family("metrale_gpu_kernel_share_ratio", Gauge, "Estimated share of a lane's GPU time", KERNEL_LANE, "1 for each kernel and lane", |snapshot| kernels::estimates(snapshot, |estimate| Some(estimate.share))),
     family("metrale_gpu_kernel_share_error_ratio", Gauge, "Standard error of the estimated share; absent while too few steps were timed", KERNEL_LANE, "1 for each kernel and lane", |snapshot| kernels::estimates(snapshot, |estimate| Some(estimate.error?.share))),
+    // Inside graphs.
+    in_seconds(family("metrale_gpu_graph_kernel_estimated", Gauge, "Estimated GPU time of a row inside a graph that has a twin, in all launches of the graph since the sampling last changed; part of the time of the graph's own row: never add the two", GRAPH_KERNEL, graphs::ROWS, |snapshot| graphs::rows(snapshot, |estimate| Some(estimate.total_ns / 1e9)))),
+    in_seconds(family("metrale_gpu_graph_kernel_estimated_error", Gauge, "Standard error of that time; absent while too few launches of the twin were read", GRAPH_KERNEL, graphs::ROWS, |snapshot| graphs::rows(snapshot, |estimate| Some(estimate.error?.total_ns / 1e9)))),
+    family("metrale_gpu_graph_kernel_share_ratio", Gauge, "Estimated share of its graph's GPU time; all of a graph add up to how much of it is explained", GRAPH_KERNEL, graphs::ROWS, |snapshot| graphs::rows(snapshot, |estimate| Some(estimate.share))),
+    family("metrale_gpu_graph_kernel_share_error_ratio", Gauge, "Standard error of that share; absent while too few launches of the twin were read", GRAPH_KERNEL, graphs::ROWS, |snapshot| graphs::rows(snapshot, |estimate| Some(estimate.error?.share))),
+    family("metrale_gpu_graph_perturbation_ratio", Gauge, "Mean GPU time of a launch of the twin over that of a plain one: what marks do to the launches that have them; absent before both were timed", GRAPH, "1 for each graph", |snapshot| graphs::each(snapshot, |graph| graph.perturbation)),
+    in_seconds(family("metrale_gpu_graph_mark", Gauge, "GPU time that a mark takes, by which rows are corrected; absent where it could not be read", GRAPH, "1 for each graph", |snapshot| graphs::each(snapshot, |graph| Some(graph.mark_ns? / 1e9)))),
+    family("metrale_graph_replays", Counter, "Replays on armed steps of graphs that were to have a twin, by what was launched: the twin (`launched`), or the plain graph and why", &["outcome"], "9", graphs::replays),
+    family("metrale_twin_launches", Counter, "Launches of twins by what became of them: `read` to the last mark, or `lost`; the others are on the GPU", &["outcome"], "2", graphs::launches),
+    scalar("metrale_twin_waits", Counter, "Graph launches that waited, on the GPU, for a twin on another stream", |snapshot| count(graphs::ledger(snapshot).waits)),
+    scalar("metrale_twin_updates_failed", Counter, "Updates that an executable took and its twin did not: that twin is stale, and is not launched", |snapshot| count(graphs::ledger(snapshot).updates_failed)),
     // Coverage.
     in_seconds(family("metrale_gpu_lane_armed", Counter, "GPU time of lanes on armed steps that were laid out in time", LANE, "1 for each lane", |snapshot| figures(snapshot, |lane| lane.time_ns))),
     in_seconds(family("metrale_gpu_lane_busy", Counter, "Of that, time in which a launch of the lane ran", LANE, "1 for each lane", |snapshot| figures(snapshot, |lane| lane.busy_ns))),

@@ -38,6 +38,7 @@
 //!    shows the classic ones, protobuf both.
 
 mod families;
+mod graphs;
 mod kernels;
 mod labels;
 mod page;

@@ -2,6 +2,7 @@
 //! What a page shows, read back line by line.
 
 mod document;
+mod graphs;
 mod labels;
 mod snapshots;
 mod strict;
@@ -76,6 +77,7 @@ fn full() -> Snapshot {
                 callback_panics: 3,
                 ..RecorderHealth::default()
             },
+            replays: graphs::ledger(),
             oldest: vec![
                 oldest("kernels", false, age_ns),
                 oldest("lanes", true, Some(500_000_000)),
@@ -135,6 +137,7 @@ fn full() -> Snapshot {
         figures: RowFigures { own_ns: 125_000_000, ..RowFigures::default() },
         ..Default::default()
     });
+    graphs::add(&mut snapshot);
     snapshot
 }
 
@@ -226,7 +229,10 @@ fn figures_are_those_of_the_snapshot_in_base_units() {
         ("gpu_oldest_span_seconds{GPU,ring=kernels,state=closed}", 31.0),
         ("gpu_oldest_span_seconds{GPU,ring=lanes,state=open}", 0.5),
         ("gpu_oldest_span_seconds{GPU,ring=lanes,state=closed}", 0.0),
-    ] {
+    ]
+    .into_iter()
+    .chain(graphs::EXPECTED)
+    {
         let quoted = |label: &str| match label.split_once('=') {
             Some((name, value)) => format!("{name}=\"{value}\""),
             None => "gpu=\"unknown\"".to_owned(),
@@ -251,6 +257,7 @@ fn what_is_not_known_has_no_series() {
         "metrale_own_cost",
         "coverage_ratio",
         "busy_start",
+        "metrale_gpu_graph",
     ] {
         assert!(!page.contains(name), "{name}");
     }

@@ -124,6 +124,7 @@ impl RowSums {
         Some(GraphRow {
             kind,
             name,
+            series: None,
             width: u64::from(width),
             nodes: self.nodes,
             samples: self.samples,
@@ -239,6 +240,12 @@ impl GraphEstimates {
             row.open.marks_ns = row.open.marks_ns.saturating_add(mark_ns);
             row.open.whole_ns = row.open.whole_ns.saturating_add(whole_ns);
         }
+    }
+
+    /// GPU nanoseconds of all launches that were timed.
+    #[must_use]
+    pub const fn timed_ns(&self) -> u64 {
+        self.twin_ns.saturating_add(self.plain_ns)
     }
 
     /// What is known, where the graph took `total`; `name_of` names a kernel by

@@ -33,6 +33,28 @@ pub enum NodeKind {
     SideBySide,
 }
 
+impl NodeKind {
+    /// As it is written.
+    ///
+    /// ```
+    /// use metrale_telemetry::snapshot::NodeKind;
+    ///
+    /// assert_eq!(NodeKind::SideBySide.as_str(), "side_by_side");
+    /// ```
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Copy => "copy",
+            Self::Set => "set",
+            Self::Host => "host",
+            Self::Child => "child",
+            Self::Other => "other",
+            Self::SideBySide => "side_by_side",
+        }
+    }
+}
+
 /// A row inside a graph.
 ///
 /// ```
@@ -55,6 +77,8 @@ pub struct GraphRow {
     pub kind: NodeKind,
     /// A kernel's name, if it has one.
     pub name: Option<String>,
+    /// The label that its series in an export has; null where it has no name.
+    pub series: Option<String>,
     /// Where they run side by side: how many nodes are one sample. Otherwise 1.
     pub width: u64,
     /// Samples that a launch has, if it measures all: nodes, or groups of them.

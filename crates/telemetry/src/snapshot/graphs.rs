@@ -111,7 +111,7 @@ pub(crate) fn total_of(estimates: &[KernelEstimate], row: u64) -> GraphTotal {
 
 impl GraphFigures {
     /// Adds those of another part. What follows of sums is taken anew.
-    fn merge(&mut self, other: &Self, adding: &mut Adding) {
+    pub(crate) fn merge(&mut self, other: &Self, adding: &mut Adding) {
         let weight = |part: &Self| part.mark_ns.map(|ns| (ns, part.twin_launches as f64));
         self.mark_ns = match (weight(self), weight(other)) {
             (Some((one, by)), Some((other, and))) if by + and > 0.0 => {
@@ -178,6 +178,7 @@ impl GraphRow {
         for (ours, theirs) in theirs {
             adding.add(ours, theirs);
         }
+        self.series = self.series.take().or_else(|| other.series.clone());
         self.nodes = self.nodes.max(other.nodes);
         self.overcorrected |= other.overcorrected;
         self.estimate = self.estimate.plus(other.estimate, Chances::Separate, adding);

@@ -14,7 +14,6 @@ use metrale_telemetry::runtime::{
     GraphEdge, GraphEstimates, GraphShape, GraphTotal, NodeRow, Plan, Planner,
 };
 use metrale_telemetry::snapshot::GraphFigures;
-use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Graphs that are remembered.
@@ -144,25 +143,22 @@ impl Graphs {
         true
     }
 
-    /// What is known of each, with the row of its name. Shapes of one name share its
-    /// total as they share the time of the launches that were seen.
+    /// What is known of each, with the row of its name. Graphs of one name share what
+    /// the row took, each by the time of its own launches that were timed.
     pub(in crate::timing) fn figures(
         &self,
         total_of: &dyn Fn(u64) -> GraphTotal,
         name_of: impl Fn(u64) -> Option<String>,
     ) -> Vec<(u64, GraphFigures)> {
         let graphs = self.lock();
-        let mut seen_ns: BTreeMap<u64, u64> = BTreeMap::new();
-        for graph in &*graphs {
-            let of_name = seen_ns.entry(graph.row).or_default();
-            *of_name = of_name.saturating_add(graph.estimates.timed_ns());
-        }
+        let timed_ns = |graph: &Graph| graph.estimates.timed_ns() as f64;
         let figures = graphs.iter().map(|graph| {
-            let all_ns = seen_ns.get(&graph.row).copied().unwrap_or_default().max(1);
-            let part = graph.estimates.timed_ns() as f64 / all_ns as f64;
-            let GraphTotal { ns, error_ns } = total_of(graph.row);
-            let total =
-                GraphTotal { ns: part * ns, error_ns: error_ns.map(|error_ns| part * error_ns) };
+            let total = total_of(graph.row);
+            let of_row = graphs.iter().filter(|other| other.row == graph.row);
+            let (own_ns, all_ns) = (timed_ns(graph), of_row.map(timed_ns).sum::<f64>());
+            let part = if all_ns > 0.0 { own_ns / all_ns } else { 1.0 };
+            let error_ns = total.error_ns.map(|error| error * part);
+            let total = GraphTotal { ns: total.ns * part, error_ns };
             (graph.row, graph.estimates.figures(total, &name_of))
         });
         figures.collect()
