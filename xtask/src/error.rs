@@ -80,7 +80,7 @@ pub(crate) enum Error {
     /// No model was selected.
     #[error("no model was run; does a name on the command line match one?")]
     NoModels,
-    /// What `loom --weaken` found, listed above.
+    /// What `loom --weaken` or `differential --mistakes` found, listed above.
     #[error("{0}")]
     Weaken(String),
     /// A step of `ci` failed.

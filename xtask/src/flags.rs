@@ -40,6 +40,9 @@ xflags::xflags! {
             optional --sequences number: u64
             /// The first one's seed, the next ones' follow; 0 unless given.
             optional --seed number: u64
+            /// Instead: make each mistake of a twin, one at a time in a scratch copy,
+            /// and show which tests catch it. Takes some minutes.
+            optional --mistakes
         }
         /// Check the house rules that no lint can: layers, SPDX lines, links.
         cmd tidy {}

@@ -20,6 +20,7 @@ mod nvtx;
 mod outside;
 mod program;
 mod python;
+mod scratch;
 mod sim;
 mod test;
 mod tidy;
@@ -56,6 +57,7 @@ fn run(cmd: XtaskCmd) -> Result<()> {
         XtaskCmd::Loom(flags) if flags.page => loom::write_page(),
         XtaskCmd::Loom(flags) if flags.weaken => loom::weaken(&flags.args),
         XtaskCmd::Loom(flags) => loom::run(&flags.args),
+        XtaskCmd::Differential(flags) if flags.mistakes => differential::mistakes(),
         XtaskCmd::Differential(flags) => differential::run(flags.sequences, flags.seed),
         XtaskCmd::Tidy(_) => tidy::run(),
         XtaskCmd::Api(flags) => api::run(flags.write),

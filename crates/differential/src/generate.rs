@@ -32,9 +32,14 @@ const TIMINGS: &[Timing] =
 
 /// A runner whose draws follow from the seed alone.
 pub(crate) fn runner(seed: u64) -> TestRunner {
+    runner_of(seed, 1)
+}
+
+/// The same, for so many cases.
+pub(crate) fn runner_of(seed: u64, cases: u32) -> TestRunner {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let config = Config { failure_persistence: None, ..Config::default() };
+    let config = Config { failure_persistence: None, cases, ..Config::default() };
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     TestRunner::new_with_rng(config, rng)
 }

@@ -139,7 +139,7 @@ impl Recorded {
 
 /// Telemetry that arms every step. Recorders take turns with a few: their
 /// number is without end, and telemetry lives for ever.
-fn telemetry() -> &'static Telemetry {
+pub(crate) fn telemetry() -> &'static Telemetry {
     static ALL: [Telemetry; 4] = [const { Telemetry::new() }; 4];
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let telemetry = &ALL[NEXT.fetch_add(1, Ordering::Relaxed) % ALL.len()];

@@ -6,6 +6,8 @@
 //! that it is told and the state that it ends in must be the same; and the
 //! recorder's own calls must keep the [`rules`].
 //!
+//! Graphs and their twins are compared by programs of their own: [`graphs`].
+//!
 //! What makes the two comparable: calls cost no virtual time, only the sequence
 //! and the application's own waits move it; threads step by baton; a fault
 //! meets one call of the application, or one of the recorder, never whichever
@@ -23,6 +25,7 @@ mod compare;
 mod cuda;
 mod follow;
 mod generate;
+pub mod graphs;
 pub mod guest;
 pub mod machine;
 pub mod naive;

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs random sequences with and without the recorder, and prints what it ran.
+//! Runs random sequences with and without the recorder, and random programs with graphs
+//! with and without twins, and prints what it ran.
 //!
 //! Exit codes: 0 no difference, 1 one was found, 2 the command line was wrong.
 
 mod flags;
 
 use flags::MetraleDifferential;
+use metrale_differential::graphs::try_programs;
 use metrale_differential::guest::Maker;
-use metrale_differential::{Bench, Failure, Look, Tally};
+use metrale_differential::{Bench, Failure, Look};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -35,16 +37,27 @@ fn main() -> ExitCode {
             println!("differential: {done} of {sequences}, no difference");
         }
     };
-    match Bench::new().try_seeds(seed, sequences, Maker::Recorder, Look::Everywhere, progress) {
-        Ok(tally) => ran(&tally),
-        Err(failure) => failed(&failure),
+    let bench = Bench::new();
+    let tried = bench.try_seeds(seed, sequences, Maker::Recorder, Look::Everywhere, progress);
+    // It holds the simulator.
+    drop(bench);
+    match tried {
+        Ok(tally) => println!("{tally}"),
+        Err(failure) => return failed(&failure),
     }
-}
-
-fn ran(tally: &Tally) -> ExitCode {
-    println!("{tally}");
-    println!("differential: no difference, no rule broken");
-    ExitCode::SUCCESS
+    let programs = u32::try_from(sequences).unwrap_or(u32::MAX);
+    println!("differential: {programs} programs with graphs, each without and with their twins");
+    match try_programs(seed, programs) {
+        Ok(ledger) => {
+            println!("  {ledger:?}");
+            println!("differential: no difference, no rule broken");
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            println!("differential: a program differs, as small as it gets:\n{failure}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn failed(failure: &Failure) -> ExitCode {

@@ -27,6 +27,7 @@ const PACKAGE: &str = "metrale-loom-tests";
 const CFG: [&str; 2] = ["--cfg", "metrale_loom"];
 
 pub(crate) use document::write as write_page;
+pub(crate) use source::edited;
 pub(crate) use weaken::run as weaken;
 
 /// Runs the models; `args` go to the test runner.

@@ -97,14 +97,15 @@ fn of_file(path: &str, text: &str) -> Vec<Site> {
     sites
 }
 
-/// `text` with the code `from`, which function `name` holds once, replaced by `to`;
-/// else how often it does.
-pub(super) fn edited(text: &str, name: &str, from: &str, to: &str) -> Result<String, usize> {
+/// `text` with the code `from`, which function `name` holds once (the whole text, where
+/// that is empty), replaced by `to`; else how often it does.
+pub(crate) fn edited(text: &str, name: &str, from: &str, to: &str) -> Result<String, usize> {
     let (tokens, wanted) = (read(text), read(from));
     let wanted: Vec<&str> = wanted.iter().map(|token| token.text.as_str()).collect();
     let is_here = |at: &usize| {
-        let inside = around(&tokens, *at).is_some_and(|index| tokens[index + 1].text == name);
-        inside && reads(&tokens, *at, &wanted, 0).is_some()
+        let is_it = |index: usize| tokens[index + 1].text == name;
+        (name.is_empty() || around(&tokens, *at).is_some_and(is_it))
+            && reads(&tokens, *at, &wanted, 0).is_some()
     };
     let found: Vec<usize> = (0..tokens.len()).filter(is_here).collect();
     let [at] = found[..] else {

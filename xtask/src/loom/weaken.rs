@@ -7,23 +7,18 @@
 //! change.
 
 use std::{
-    collections::HashMap,
     ffi::OsString,
-    fs,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
 use super::{binaries, list, mistakes, rustflags, source};
 use crate::{
     cargo,
-    error::{Context, Error, Result},
+    error::{Error, Result},
+    scratch::{Scratch, fails},
     tidy::tree::{File, Tree},
 };
-
-/// A model that runs longer has not caught anything.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The sources with one change.
 struct Variant {
@@ -53,14 +48,14 @@ pub(crate) fn run(only: &[OsString]) -> Result<()> {
         let names = only.join(", ");
         return Err(Error::Weaken(format!("nothing to weaken is called {names}")));
     }
-    let scratch = Scratch::new(&tree.files)?;
+    let bench = Bench::new(&tree.files)?;
     println!("the unchanged sources:");
-    let models = scratch.baseline()?;
+    let models = bench.baseline()?;
     println!("{} models pass; {} variants:", models.len(), variants.len());
     let (mut survived, mut elsewhere) = (0, 0);
     for variant in &variants {
         let start = Instant::now();
-        let caught = scratch.try_variant(variant, &models)?;
+        let caught = bench.try_variant(variant, &models)?;
         let seconds = start.elapsed().as_secs_f64();
         let remark = match (&caught, &variant.model) {
             (None, _) => {
@@ -149,28 +144,21 @@ fn variants(files: &[File]) -> Result<Vec<Variant>> {
     Ok(variants)
 }
 
-/// A copy of the project that variants are built in, one after the other: the
-/// registry's crates are built once and stay in the target folder for the next
-/// time.
-struct Scratch {
-    folder: tempfile::TempDir,
-    originals: HashMap<String, String>,
+/// Where variants are built, one after the other: the registry's crates are built
+/// once and stay in the target folder for the next time.
+struct Bench {
+    scratch: Scratch,
     envs: Vec<(&'static str, OsString)>,
 }
 
-impl Scratch {
+impl Bench {
     fn new(files: &[File]) -> Result<Self> {
-        let folder = tempfile::tempdir().context(|| "make a temporary folder".to_owned())?;
-        for file in files {
-            write(folder.path(), &file.path, &file.text)?;
-        }
         let target: PathBuf = cargo::metadata()?.target_directory.join("weaken").into();
         let (name, mut flags) = rustflags(&|name| std::env::var_os(name));
         // A variant may leave an import unused.
         flags.push(if name == "RUSTFLAGS" { " -Awarnings" } else { "\x1f-Awarnings" });
         Ok(Self {
-            folder,
-            originals: files.iter().map(|file| (file.path.clone(), file.text.clone())).collect(),
+            scratch: Scratch::new(files)?,
             envs: vec![
                 (name, flags),
                 ("CARGO_TARGET_DIR", target.into()),
@@ -180,7 +168,7 @@ impl Scratch {
     }
 
     fn build(&self) -> Result<PathBuf> {
-        let built = binaries(self.folder.path(), &self.envs)?;
+        let built = binaries(self.scratch.root(), &self.envs)?;
         let is_models = |path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             name.starts_with("models-")
@@ -194,7 +182,7 @@ impl Scratch {
         let mut models = Vec::new();
         for name in list(&binary, &[])? {
             let start = Instant::now();
-            if let Some(why) = fails(&binary, &name)? {
+            if let Some(why) = fails(&binary, &[&name, "--exact"])? {
                 let what = format!("{name} {why} on the unchanged sources");
                 return Err(Error::Weaken(what));
             }
@@ -207,58 +195,19 @@ impl Scratch {
 
     /// The first model that fails on `variant`.
     fn try_variant(&self, variant: &Variant, models: &[Model]) -> Result<Option<String>> {
-        for (path, text) in &variant.files {
-            write(self.folder.path(), path, text)?;
-        }
-        let caught = self.build().and_then(|binary| {
+        self.scratch.with(&variant.files, || {
+            let binary = self.build()?;
             let expected = |model: &&Model| Some(&model.name) == variant.model.as_ref();
             let first = models.iter().filter(expected);
             let rest = models.iter().filter(|model| !expected(model));
             for model in first.chain(rest) {
-                if fails(&binary, &model.name)? == Some("fails") {
+                if fails(&binary, &[&model.name, "--exact"])? == Some("fails") {
                     return Ok(Some(model.name.clone()));
                 }
             }
             Ok(None)
-        });
-        for (path, _) in &variant.files {
-            write(self.folder.path(), path, &self.originals[path])?;
-        }
-        caught
+        })
     }
-}
-
-/// Runs one model in a process of its own: whether and how it did not pass.
-fn fails(binary: &Path, model: &str) -> Result<Option<&'static str>> {
-    let what = || format!("run {model} of {}", binary.display());
-    let mut child = Command::new(binary)
-        .args([model, "--exact"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .context(what)?;
-    let start = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().context(what)? {
-            return Ok((!status.success()).then_some("fails"));
-        }
-        if start.elapsed() > PATIENCE {
-            child.kill().context(what)?;
-            child.wait().context(what)?;
-            return Ok(Some("takes too long"));
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
-fn write(root: &Path, path: &str, text: &str) -> Result<()> {
-    let path = root.join(path);
-    let what = || format!("write {}", path.display());
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).context(what)?;
-    }
-    fs::write(&path, text).context(what)
 }
 
 #[cfg(test)]

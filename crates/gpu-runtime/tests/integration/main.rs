@@ -37,4 +37,5 @@ mod twin_ends;
 mod twin_order;
 mod twin_refusals;
 mod twin_rig;
+mod twin_statuses;
 mod twins;

@@ -11,16 +11,16 @@ use metrale_telemetry::kernel::{LANE_DECODE, SpanToken};
 use metrale_telemetry::{Floor, Step};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Meaning {
+pub(crate) enum Meaning {
     Wait,
     BackOff,
     Drop,
     Quarantine,
 }
-use Meaning::{BackOff, Drop, Quarantine, Wait};
+pub(crate) use Meaning::{BackOff, Drop, Quarantine, Wait};
 
 /// By the numbers of the driver's reference, not by the library's own table.
-fn meaning(status: Status) -> Meaning {
+pub(crate) fn meaning(status: Status) -> Meaning {
     match status.0 {
         600 => Wait,
         2 | 201 | 800 | 900..=906 | 908 => BackOff,
@@ -29,7 +29,7 @@ fn meaning(status: Status) -> Meaning {
     }
 }
 
-fn every_status() -> impl Iterator<Item = Status> {
+pub(crate) fn every_status() -> impl Iterator<Item = Status> {
     let future = [47, 227, 920, 1000, 65_535, u32::MAX].map(Status);
     let known = Status::KNOWN.iter().copied().filter(|s| !s.is_success());
     known.chain(future)

@@ -146,6 +146,14 @@ fn what_is_ordered_is_ordered_in_the_twin_and_nothing_else_is() {
             for (one, row) in without.iter().enumerate() {
                 assert_eq!(with_marks[one][..row.len()], row[..], "round {round}");
             }
+            // A mark comes before all that is behind the node that it is behind.
+            let place = |node: &u64| ordered.iter().position(|known| known == node).unwrap();
+            let is_mark = |node: &u64| all.contains(node);
+            for (from, mark, _) in ours.iter().filter(|(_, to, _)| is_mark(to)) {
+                for (_, behind, _) in ours.iter().filter(|(of, to, _)| of == from && !is_mark(to)) {
+                    assert!(with_marks[place(mark)][place(behind)], "round {round}");
+                }
+            }
             assert!(all.len() <= marks && all.len() >= 2, "round {round}");
             control::log_clear();
             control::log_start();

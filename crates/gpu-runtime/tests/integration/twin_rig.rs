@@ -3,7 +3,8 @@
 
 use crate::rig::{App, THREAD_LOCAL, config, cu, stream, telemetry};
 use metrale_gpu_runtime::timing::{
-    GraphLaunch, RawGraph, Recorder, RecorderConfig, Status, Twin, TwinState, TwinsConfig, Updates,
+    GraphLaunch, RawGraph, Recorder, RecorderConfig, Status, Twin, TwinLedger, TwinState,
+    TwinsConfig, Updates,
 };
 use metrale_gpu_sim::control::{self, graphs};
 use metrale_gpu_sim::symbol;
@@ -98,16 +99,68 @@ pub(crate) fn unarmed_recorder(app: &App) -> Recorder {
     made.expect("the simulator is healthy")
 }
 
+/// A chain of five kernels of 10 µs each and its settled twin, which is launched on
+/// every armed step, and two streams.
+pub(crate) struct Case {
+    pub(crate) twin: Twin<'static>,
+    pub(crate) graph: RawGraph,
+    pub(crate) recorder: Recorder,
+    /// The first stream is the application's.
+    pub(crate) other: u64,
+    pub(crate) app: App,
+}
+
+impl Case {
+    pub(crate) fn new() -> Self {
+        let app = App::new();
+        let recorder = recorder(&app, always());
+        let graph = chain(&app, &[10_000; 5]);
+        let twin = settled_twin(&recorder, graph, app.stream);
+        Self { twin, graph, recorder, other: app.new_stream(), app }
+    }
+
+    pub(crate) fn replay(&self) {
+        self.replay_on(self.app.stream);
+    }
+
+    pub(crate) fn replay_on(&self, on: u64) {
+        replay(&self.recorder, &self.twin, on).expect("a launch");
+    }
+
+    pub(crate) fn settle(&self) {
+        settle(&self.recorder);
+    }
+
+    pub(crate) fn ledger(&self) -> TwinLedger {
+        self.recorder.twin_ledger()
+    }
+
+    /// Tells both executables that the third kernel takes so long from now on.
+    pub(crate) fn update(&self, ns: u64) -> Result<(), Status> {
+        let third = nodes(self.graph.graph)[2];
+        let set = |exec, node_of: &dyn Fn(u64) -> u64| {
+            set_duration(exec, node_of(third), self.app.spin, ns)
+        };
+        self.twin.follow(set)
+    }
+}
+
+/// How many kernels graphs ran since they are counted.
+pub(crate) fn kernels_run() -> u64 {
+    graphs::kernel_runs().iter().map(|run| run.count).sum()
+}
+
+pub(crate) const NO_MISTAKES: graphs::Mistakes = graphs::Mistakes {
+    overlapping_launches: 0,
+    reads_in_flight: 0,
+    unread_marks: 0,
+    stale_launches: 0,
+    shared_uses: 0,
+};
+
 /// No mistake that a driver answers with success.
 pub(crate) fn assert_no_mistakes() {
-    let none = graphs::Mistakes {
-        overlapping_launches: 0,
-        reads_in_flight: 0,
-        unread_marks: 0,
-        stale_launches: 0,
-        shared_uses: 0,
-    };
-    assert_eq!(graphs::mistakes(), none);
+    assert_eq!(graphs::mistakes(), NO_MISTAKES);
     assert_eq!(control::stale_handle_uses(), 0);
 }
 

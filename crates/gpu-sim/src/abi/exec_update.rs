@@ -207,6 +207,10 @@ fn update_all(
     graph(world, source)?;
     world.unsafe_call(thread)?;
     let done = update(world, handle, (0, None), source);
+    if done.is_ok() {
+        // From now on both work on the same memory.
+        graph(world, source)?.family = exec(world, handle)?.family;
+    }
     Ok(done.err().unwrap_or_default())
 }
 

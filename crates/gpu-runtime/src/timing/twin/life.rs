@@ -51,7 +51,8 @@ impl<T> Keep for T {}
 /// It is good without a twin too: then every replay launches the plain executable.
 /// What makes or destroys graph objects does so at once, on this thread: its making,
 /// [`renew`](Self::renew), [`replace`](Self::replace_raw), [`retire`](Self::retire)
-/// and its drop. Call them between steps.
+/// and its drop. Call them between steps. Drop it when its launches are over, as you
+/// would destroy the graph: afterwards nothing makes a launch on another stream wait.
 ///
 /// ```
 /// use metrale_gpu_runtime::timing::{LaneGuard, RawGraph, Recorder, Twin, TwinState, Updates};
@@ -101,7 +102,8 @@ struct Parts {
 
 impl Recorder {
     /// A twin of a graph, which it owns or borrows, under the graph's name (see
-    /// [`graph`](Self::graph)). It is made at once, on this thread: see [`Twin`].
+    /// [`graph`](Self::graph)). It is made at once, on this thread: see [`Twin`]. The
+    /// executable was not updated before: the twin would have the graph's parameters.
     #[cfg(feature = "cudarc-graph")]
     pub fn twin<'g>(
         &self,

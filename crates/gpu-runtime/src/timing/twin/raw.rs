@@ -17,7 +17,8 @@ pub type GraphLaunch = unsafe extern "C" fn(*mut c_void, *mut c_void) -> Status;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RawGraph {
-    /// The `CUgraph` that the executable was made of, unchanged since.
+    /// The `CUgraph` that the executable was made of, or was last updated by as a
+    /// whole; neither was changed since.
     pub graph: u64,
     /// The `CUgraphExec`.
     pub exec: u64,

@@ -5,7 +5,7 @@
 //! plain one. So a twin is launched only on the stream of the last launch, and a
 //! launch on another stream than the twin's waits for the twin, unless it is over.
 //! Which stream was last is known of launches in a span: a stream with one does not
-//! capture. One without, on another stream, makes it unknown.
+//! capture. One without, on another stream, makes it unknown, and one that failed.
 
 use super::error::TwinError;
 use super::ledger::Plain;
@@ -131,15 +131,22 @@ impl Twin<'_> {
         let number = number_of(stream.handle());
         let last = self.last.stream.get();
         let is_same = last == number;
-        self.last.stream.set(match span {
-            Some(_) => number,
-            None if is_same => number,
-            None => NONE,
-        });
-        let is_same = is_same || last == UNLAUNCHED;
-        if !step.is_armed() {
-            return self.launch_plain(stream);
-        }
+        let launched = if step.is_armed() {
+            self.launch_armed((own, twins), (step, span), (stream, is_same || last == UNLAUNCHED))
+        } else {
+            self.launch_plain(stream)
+        };
+        let is_known = launched.is_ok() && (is_same || span.is_some());
+        self.last.stream.set(if is_known { number } else { NONE });
+        launched
+    }
+
+    fn launch_armed(
+        &self,
+        (own, twins): (&Shared, &Twins),
+        (step, span): (Step, Option<(&Shared, SpanToken)>),
+        (stream, is_same): (StreamRef<'_>, bool),
+    ) -> Result<(), Status> {
         let is_own = |(of, _): &(&Shared, SpanToken)| std::ptr::eq(*of, own);
         let span = span.filter(is_own).map(|(_, token)| token);
         let seat = self.seat.get().and_then(|at| Some((at, twins.seat(at)?)));
@@ -151,7 +158,7 @@ impl Twin<'_> {
                 if status.is_success() {
                     own.kernels.ops().tag(token.slot(), Tag::word(at, true));
                     seat.fly();
-                    self.last.twin.set(Some((number, token.slot(), at)));
+                    self.last.twin.set(Some((number_of(stream.handle()), token.slot(), at)));
                     self.plan_left.set(self.plan_left.get().saturating_sub(1));
                     twins.counts.launched.add(1);
                     return Ok(());

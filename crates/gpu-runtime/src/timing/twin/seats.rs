@@ -192,6 +192,7 @@ impl Seat {
         let Some(first) = self.events.first().map(|event| *event as CUevent) else {
             return true;
         };
+        // Again, under the lock: the twin may have gone, or another pass have read it.
         if !self.waits() {
             return true;
         }
@@ -383,8 +384,8 @@ impl Twins {
             return;
         }
         let mut reads = READS_A_PASS;
-        let mut seats = self.seats.iter();
-        while let Some(seat) = seats.next()
+        let mut waiting = self.seats.iter().filter(|seat| seat.waits());
+        while let Some(seat) = waiting.next()
             && seat.read(self, ops, &mut reads)
         {}
         ops.close_pass();
