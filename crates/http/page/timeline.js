@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // An armed step, laid out in time: a row for each stream, its lanes above its
-// launches, which are drawn over the regions that they began in. The longest rows
-// of the step have fills, the others share one.
+// launches, which are drawn over the regions that they began in. What the marks of
+// a graph's twin told is drawn over the graph. The longest rows of the step have
+// fills, the others share one.
 
 const NAMED = 5;
 const ROW = 46;
@@ -28,13 +29,14 @@ const timelineChart = new Chart(byId("timeline-chart"), {
   read: () => spanText(spanAt()),
   table: () => ({
     head: ["Kernel", "Lane", "Launches", "GPU time", "First begins", "Last ends"],
-    rows: laidOut.sums.map(({ row, lane, many, ns, begin, end }) => [
-      { text: rowName(row), kind: "name", title: rowName(row) }, { text: laneName(lane), kind: "left" }, count(many), time(ns), time(begin), time(end),
+    rows: laidOut.sums.map(({ row, lane, nodes, many, ns, begin, end }) => [
+      { text: partName({ row, nodes }), kind: "name", title: partName({ row, nodes }) }, { text: laneName(lane), kind: "left" }, count(many), time(ns), time(begin), time(end),
     ]),
   }),
   moreKeys: () => timelineKeys,
 });
 
+const partName = (span) => (known(span.row) || !span.nodes ? rowName(span.row) : `${count(span.nodes)} ${span.nodes === 1 ? "other node" : "nodes"}`) + (span.nodes ? ", in a graph" : "");
 const rowName = (row) => (known(row) ? nameOf({ ...laidOut.rows[row], series: laidOut.series.get(laidOut.rows[row].name) }) : "(no row)");
 const laneName = (lane) => laidOut.lanes[lane] ?? NONE;
 const streamName = (stream) => `stream ${laidOut.streams.length - laidOut.streams.indexOf(stream)}`;
@@ -42,14 +44,14 @@ const streamName = (stream) => `stream ${laidOut.streams.length - laidOut.stream
 /** The page's own view of a timeline; null: it has no step. */
 function viewOf(timeline, snapshot) {
   if (!known(timeline.step)) return null;
-  const timed = [...timeline.regions, ...timeline.launches].sort((a, b) => a.start_ns - b.start_ns || b.ns - a.ns);
+  const timed = [...timeline.regions, ...timeline.launches, ...timeline.parts].sort((a, b) => a.start_ns - b.start_ns || b.ns - a.ns);
   const all = [...timeline.lane_spans, ...timed];
   const begin = all.reduce((least, span) => Math.min(least, span.start_ns), 0);
   const end = all.reduce((most, span) => Math.max(most, span.start_ns + span.ns), begin + 1);
   const sums = new Map();
-  for (const { row, lane, start_ns, ns } of timed) {
-    const id = `${row} ${lane}`;
-    const own = sums.get(id) ?? { row, lane, many: 0, ns: 0, begin: start_ns, end: start_ns };
+  for (const { row, lane, start_ns, ns, nodes } of timed) {
+    const id = `${row} ${lane} ${known(row) ? known(nodes) : nodes}`;
+    const own = sums.get(id) ?? { row, lane, nodes, many: 0, ns: 0, begin: start_ns, end: start_ns };
     sums.set(id, { ...own, many: own.many + 1, ns: own.ns + ns, begin: Math.min(own.begin, start_ns), end: Math.max(own.end, start_ns + ns) });
   }
   const inOrder = [...sums.values()].sort((a, b) => b.ns - a.ns);
@@ -140,7 +142,7 @@ function spanText(span) {
     const ns = timelineChart.plot.posToVal(timelineChart.plot.cursor.left, "x");
     return `At ${time(ns)}: no timed launch here`;
   }
-  return `${rowName(span.row)}: ${time(span.ns)}, from ${time(span.start_ns)} to ${time(span.start_ns + span.ns)} on ${streamName(span.stream)} (${handle(span.stream)}), ${laneName(span.lane)}`;
+  return `${partName(span)}: ${time(span.ns)}, from ${time(span.start_ns)} to ${time(span.start_ns + span.ns)} on ${streamName(span.stream)} (${handle(span.stream)}), ${laneName(span.lane)}`;
 }
 
 function choose(pick) {

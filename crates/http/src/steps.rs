@@ -48,6 +48,8 @@ pub(crate) struct LaidOut {
     lane_spans: Vec<Span>,
     launches: Vec<Span>,
     regions: Vec<Span>,
+    /// Of graphs among the launches.
+    parts: Vec<Part>,
 }
 
 #[derive(Debug, Serialize)]
@@ -66,6 +68,14 @@ struct Span {
     lane: Option<usize>,
     /// Its place in `rows`; null for a lane, and for a launch without a row.
     row: Option<usize>,
+}
+
+/// One node of a graph, or several.
+#[derive(Debug, Serialize)]
+struct Part {
+    #[serde(flatten)]
+    span: Span,
+    nodes: u32,
 }
 
 fn gpu(snapshot: &Snapshot) -> Option<String> {
@@ -148,6 +158,9 @@ impl LaidOut {
             lane_spans: timeline.lanes.iter().map(&mut span).collect(),
             launches: timeline.launches.iter().map(&mut span).collect(),
             regions: timeline.regions.iter().map(&mut span).collect(),
+            parts: (timeline.parts.iter())
+                .map(|part| Part { span: span(&part.span), nodes: part.nodes })
+                .collect(),
             rows,
         }
     }

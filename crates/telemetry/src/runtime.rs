@@ -13,7 +13,7 @@ pub use crate::graph::{
 pub use crate::instrument::buckets::{BUCKETS, bucket_index, bucket_upper_ns};
 pub use crate::instrument::packed::PackedCells;
 pub use crate::kernel::fold::{Fold, Folding, MAX_SPANS, MAX_STEP_SPANS};
-pub use crate::kernel::records::{OPEN_STEPS, OpenStep, OpenSteps};
+pub use crate::kernel::records::{GraphPart, OPEN_STEPS, OpenStep, OpenSteps, TwinLaunch};
 pub use crate::kernel::span::FIRST_REGION;
 pub use crate::kernel::steps::{Anchor, Entered, FOLLOWED_STEPS, Standing, StepTable, Taking};
 pub use crate::kernel::table::KernelTable;
@@ -42,6 +42,11 @@ impl Telemetry {
     pub fn attach(&self, source: Weak<dyn RecorderSource>) -> Result<(), OtherGpuError> {
         self.instruments().take_log_memory();
         self.recorders.attach(source)
+    }
+
+    /// Adds what the marks of a twin's launch told to its step's timeline.
+    pub fn add_parts(&self, launch: TwinLaunch, parts: impl Iterator<Item = GraphPart>) {
+        self.instruments().add_parts(launch, parts);
     }
 
     /// Whether a recorder of that GPU can be attached now.

@@ -4,6 +4,7 @@
 //!
 //! 1. Kernels stand by device and stream at their GPU times, to the nanosecond.
 //!    So do the ranges of lanes and regions (`gpu_user_annotation`).
+//!    Parts of graphs that ran as twins (`graph_node`) lie in their graph's kernel.
 //! 2. When the host launched is not measured. Launches and the host's side of
 //!    lanes stand where the GPU's work does, for readers that join the two;
 //!    there too each moment is in one lane, and lanes are in their step.
@@ -135,6 +136,11 @@ struct RegionArguments<'a> {
 }
 
 #[derive(Serialize)]
+struct PartArguments {
+    nodes: u32,
+}
+
+#[derive(Serialize)]
 struct Name<'a> {
     name: &'a str,
 }
@@ -208,6 +214,16 @@ impl<W: Write> Trace<'_, W> {
                 let event = device.on_gpu("gpu_user_annotation", &name, stream, layout, span);
                 self.event(&event, &arguments)?;
             }
+        }
+        for part in &timeline.parts {
+            let name = match part.span.func {
+                Some(_) => device.row(&part.span).0,
+                None if part.nodes == 1 => "a node without a kernel".to_owned(),
+                None => format!("{} nodes", part.nodes),
+            };
+            let stream = self.stream(device, &part.span)?;
+            let event = device.on_gpu("graph_node", &name, stream, layout, &part.span);
+            self.event(&event, &PartArguments { nodes: part.nodes })?;
         }
         for span in timeline.launches.iter().chain(&timeline.regions) {
             let (name, kind) = device.row(span);
@@ -359,7 +375,10 @@ impl<'d> Device<'d> {
 fn names(of: &DeviceTimelines<'_>) -> BTreeMap<u64, KernelName> {
     let known = of.telemetry.recorders.read();
     let timelines = of.timelines.iter();
-    let spans = timelines.flat_map(|timeline| timeline.launches.iter().chain(&timeline.regions));
+    let spans = timelines.flat_map(|timeline| {
+        let parts = timeline.parts.iter().map(|part| &part.span);
+        timeline.launches.iter().chain(&timeline.regions).chain(parts)
+    });
     let mut names = BTreeMap::new();
     for func in spans.filter_map(|span| span.func) {
         if !names.contains_key(&func)

@@ -7,7 +7,7 @@
 mod served;
 
 use metrale_telemetry::kernel::{LANE_DECODE, LANE_PREFILL, SpanKey, SpanPoll, StepShape};
-use metrale_telemetry::runtime::{KernelName, RecorderSource};
+use metrale_telemetry::runtime::{GraphPart, KernelName, RecorderSource, TwinLaunch};
 use metrale_telemetry::snapshot::{RecorderSnapshot, RowKind};
 use metrale_telemetry::trace::{DeviceTimelines, write_trace};
 use metrale_telemetry::{Telemetry, TelemetryConfig};
@@ -55,6 +55,12 @@ fn serve_step(served: &mut Served) {
     span(SpanKey::Kernel(9), LANE_DECODE, SIDE, 6_000, 2_000);
     served.telemetry.shape(step, StepShape::new().prompt_tokens(512));
     served.telemetry.close_step(step, Some(10_000..19_000));
+    // What marks told of the graph may come before the step is over.
+    let launch = TwinLaunch { step: step.number().unwrap(), graph: 8, ns: 3_999 };
+    let part = |before_end_ns, ns, func, nodes| GraphPart { before_end_ns, ns, func, nodes };
+    let parts =
+        [part(1_500, 2_400, None, 12), part(1_490, 10, None, 1), part(0, 1_490, Some(7), 1)];
+    served.telemetry.add_parts(launch, parts.into_iter());
     served.close(step);
     served.harvest();
 }

@@ -117,7 +117,7 @@ impl Shared {
         let lanes = folding.pass(&self.lanes);
         let kernels = folding.pass(&self.kernels);
         if let Some(twins) = &self.twins {
-            twins.read(self.kernels.ops());
+            twins.read(self.kernels.ops(), self.telemetry);
         }
         let floor = self.telemetry.floor();
         folding.finish(self.telemetry.newest_track(), floor.pair_ns);

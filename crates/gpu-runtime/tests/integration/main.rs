@@ -35,6 +35,7 @@ mod statuses;
 mod twin_edges;
 mod twin_ends;
 mod twin_order;
+mod twin_parts;
 mod twin_refusals;
 mod twin_rig;
 mod twin_statuses;

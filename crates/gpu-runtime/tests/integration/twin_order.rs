@@ -190,10 +190,8 @@ fn an_update_that_nobody_was_to_make_makes_the_twin_stale() {
 
 #[test]
 fn an_update_may_take_the_twin_down() {
-    let app = App::new();
-    let recorder = recorder(&app, always());
-    let graph = chain(&app, &[10_000; 5]);
-    let twin = settled_twin(&recorder, graph, app.stream);
+    let case = Case::new();
+    let (twin, graph) = (&case.twin, case.graph);
     let third = nodes(graph.graph)[2];
     let mut seen = Vec::new();
     let done = twin.follow(|exec, node_of| {

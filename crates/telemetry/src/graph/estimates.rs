@@ -20,6 +20,7 @@ use super::planner::Rows;
 use super::reading::Reading;
 use super::shape::NodeRow;
 use crate::kernel::estimates::{KernelSums, LaneSums, ratio};
+use crate::kernel::records::GraphPart;
 use crate::kernel::{ENOUGH_STEPS, Estimate, StandardError};
 
 /// Below so many plans no error is claimed, as too few readings are alike.
@@ -242,10 +243,23 @@ impl GraphEstimates {
         }
     }
 
-    /// GPU nanoseconds of all launches that were timed.
-    #[must_use]
-    pub const fn timed_ns(&self) -> u64 {
-        self.twin_ns.saturating_add(self.plain_ns)
+    /// The parts of a launch, as a timeline takes them.
+    pub fn parts(&self, reading: &Reading<'_>) -> impl Iterator<Item = GraphPart> {
+        let end_ns = reading.end_ns();
+        reading.each().filter_map(move |(end, from_ns, to_ns)| {
+            let row = end.row.and_then(|row| self.rows.get(row as usize));
+            let func = row.and_then(|row| match row.row {
+                NodeRow::Kernel(func) => Some(func),
+                _ => None,
+            });
+            let nodes = match end.between {
+                Between::Node { .. } => 1,
+                Between::Block { nodes } | Between::Rest { nodes } => nodes,
+                Between::Mark => return None,
+            };
+            let (before_end_ns, ns) = (end_ns - to_ns, to_ns - from_ns);
+            Some(GraphPart { before_end_ns, ns, func, nodes })
+        })
     }
 
     /// What is known, where the graph took `total`; `name_of` names a kernel by

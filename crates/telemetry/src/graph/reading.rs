@@ -100,6 +100,11 @@ impl Reading<'_> {
         self.span_ns
     }
 
+    /// When the last mark was done.
+    pub(super) fn end_ns(&self) -> u64 {
+        self.times[0] + self.span_ns
+    }
+
     /// What a mark cost on this launch, nanoseconds; `None` where the plan has
     /// no double mark.
     #[must_use]

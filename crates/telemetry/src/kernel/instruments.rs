@@ -6,8 +6,8 @@ use super::folded::{Folded, StepLosses};
 use super::folded_copy::FoldedCopy;
 use super::landing::{Batch, Landing, Launches};
 use super::records::{
-    OpenSteps, RecentSteps, RecordedSteps, Recording, SlowMinute, SlowStep, StepCursor, StepLog,
-    StepRecord, Timeline, TooManyStepsError,
+    GraphPart, OpenSteps, RecentSteps, RecordedSteps, Recording, SlowMinute, SlowStep, StepCursor,
+    StepLog, StepRecord, Timeline, TooManyStepsError, TwinLaunch,
 };
 use super::span::{Landed, NotBegun, SpanKey};
 use super::table::{KERNEL_TABLE_SLOTS, KernelTable};
@@ -313,6 +313,13 @@ impl KernelInstruments {
         let func = self.func_of_row();
         let log = lock_alive(&self.log)?;
         log.timelines.read_recording(self.lanes(), func)
+    }
+
+    /// Adds what the marks of a twin's launch told; not while somebody reads.
+    pub(crate) fn add_parts(&self, launch: TwinLaunch, parts: impl Iterator<Item = GraphPart>) {
+        if let Some(mut log) = try_lock(&self.log) {
+            log.timelines.add_parts(launch, parts);
+        }
     }
 
     pub(crate) fn record_steps(

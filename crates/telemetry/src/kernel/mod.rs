@@ -45,7 +45,7 @@ pub use ops::{Edge, EventOps, Place, SpanPoll};
 pub use records::{
     KEPT_TIMELINES, LaneRecord, MAX_RECORDED_STEPS, RECENT_STEPS, RecentSteps, Recording,
     SHAPE_BUCKETS, SLOWEST_STEPS, ShapeTimes, SlowMinute, SlowStep, StepCursor, StepRecord,
-    StepShape, Timeline, TimelineSpan, TooManyStepsError,
+    StepShape, Timeline, TimelinePart, TimelineSpan, TooManyStepsError,
 };
 pub use ring::{SpanRing, SpanRingBuilder};
 pub use span::{Harvested, Landed, Lost, NotBegun, NotEnded, SpanKey, SpanTag, StepId};

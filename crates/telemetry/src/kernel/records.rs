@@ -6,12 +6,14 @@
 //! fold adds what lanes took, and hands whole records on to the log, which
 //! only harvests and readers lock.
 
+mod insides;
 mod log;
 mod open;
 mod shapes;
 mod timelines;
 mod trigger;
 
+pub use insides::{GraphPart, TimelinePart, TwinLaunch};
 pub(super) use log::StepLog;
 pub use log::{RECENT_STEPS, RecentSteps, SLOWEST_STEPS, SlowMinute, StepCursor};
 pub(super) use open::GIVEN_UP;

@@ -10,8 +10,9 @@ use super::error::{NodeType, TwinError};
 use crate::timing::handles::KernelRef;
 use crate::timing::names::Known;
 use crate::timing::shared::Shared;
+use metrale_telemetry::Telemetry;
 use metrale_telemetry::runtime::{
-    GraphEdge, GraphEstimates, GraphShape, GraphTotal, NodeRow, Plan, Planner,
+    GraphEdge, GraphEstimates, GraphShape, GraphTotal, NodeRow, Plan, Planner, TwinLaunch,
 };
 use metrale_telemetry::snapshot::GraphFigures;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -133,12 +134,20 @@ impl Graphs {
     }
 
     /// A launch of the twin was read; whether its marks make sense.
-    pub(super) fn add(&self, graph: usize, plan: &Plan, marks_ns: &[u64], span_ns: u64) -> bool {
+    pub(super) fn add(
+        &self,
+        telemetry: &Telemetry,
+        (graph, step): (usize, u64),
+        (plan, marks_ns): (&Plan, &[u64]),
+        ns: u64,
+    ) -> bool {
         let Ok(reading) = plan.read(marks_ns) else {
             return false;
         };
         if let Some(graph) = self.lock().get_mut(graph) {
-            graph.estimates.add(&reading, span_ns);
+            graph.estimates.add(&reading, ns);
+            let launch = TwinLaunch { step, graph: graph.row, ns };
+            telemetry.add_parts(launch, graph.estimates.parts(&reading));
         }
         true
     }

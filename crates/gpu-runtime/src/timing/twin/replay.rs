@@ -164,7 +164,7 @@ impl Twin<'_> {
                 let status = unsafe { (self.source.get().launch)(twin, on) };
                 if status.is_success() {
                     own.kernels.ops().tag(token.slot(), Tag::word(at, true));
-                    seat.fly();
+                    seat.fly(step.number().unwrap_or(0));
                     self.last.twin.set(Some((number_of(stream.handle()), token.slot(), at)));
                     self.plan_left.set(self.plan_left.get().saturating_sub(1));
                     twins.counts.launched.add(1);

@@ -29,8 +29,9 @@ use crate::timing::events::{CudaEvents, destroy_all, make_all};
 use crate::timing::process::unless_exiting;
 use crate::timing::verdict::{Verdict, verdict};
 use metrale_gpu_sys::cuda::{CUevent, CUstream, Driver, STREAM_NON_BLOCKING};
+use metrale_telemetry::Telemetry;
 use metrale_telemetry::runtime::Plan;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Marks that a pass reads at most: it is to hold up nobody else's landing.
@@ -53,6 +54,8 @@ pub(super) enum State {
 pub(super) struct Seat {
     events: Box<[usize]>,
     state: AtomicU32,
+    /// Number of the step of the launch.
+    step: AtomicU64,
     work: Mutex<Work>,
 }
 
@@ -107,6 +110,7 @@ impl Seat {
         Self {
             events: events.into(),
             state: AtomicU32::new(State::Free as u32),
+            step: AtomicU64::new(0),
             work: Mutex::default(),
         }
     }
@@ -170,9 +174,11 @@ impl Seat {
         self.set(State::Loading);
     }
 
-    /// The twin was launched, in a span that is still open.
+    /// The twin was launched, in a span of that step that is still open.
     #[inline]
-    pub(super) fn fly(&self) {
+    pub(super) fn fly(&self, step: u64) {
+        // Relaxed: `set` publishes.
+        self.step.store(step, Ordering::Relaxed);
         self.set(State::Flying);
     }
 
@@ -187,7 +193,12 @@ impl Seat {
     }
 
     /// Reads what is done; whether the pass may go on.
-    fn read(&self, twins: &Twins, ops: &CudaEvents, reads: &mut usize) -> bool {
+    fn read(
+        &self,
+        (twins, telemetry): (&Twins, &Telemetry),
+        ops: &CudaEvents,
+        reads: &mut usize,
+    ) -> bool {
         let mut work = self.work();
         let Some(first) = self.events.first().map(|event| *event as CUevent) else {
             return true;
@@ -230,8 +241,10 @@ impl Seat {
                 }
             }
         }
+        // Relaxed: `state` was asked.
+        let of = (work.graph, self.step.load(Ordering::Relaxed));
         if let Some(plan) = &work.plan
-            && twins.graphs.add(work.graph, plan, &work.read_ns, work.span_ns)
+            && twins.graphs.add(telemetry, of, (plan, &work.read_ns), work.span_ns)
         {
             twins.counts.read.add(1);
         } else {
@@ -379,14 +392,14 @@ impl Twins {
     }
 
     /// Reads marks that are done, so many a pass at most.
-    pub(in crate::timing) fn read(&self, ops: &CudaEvents) {
+    pub(in crate::timing) fn read(&self, ops: &CudaEvents, telemetry: &Telemetry) {
         if !self.seats.iter().any(Seat::waits) || ops.watch.is_silent() || !ops.open_pass() {
             return;
         }
         let mut reads = READS_A_PASS;
         let mut waiting = self.seats.iter().filter(|seat| seat.waits());
         while let Some(seat) = waiting.next()
-            && seat.read(self, ops, &mut reads)
+            && seat.read((self, telemetry), ops, &mut reads)
         {}
         ops.close_pass();
     }

@@ -4,6 +4,7 @@
 //! full. Memory is taken once; to keep a step allocates nothing.
 
 use super::StepRecord;
+use super::insides::{GraphPart, Insides, TimelinePart, TwinLaunch};
 use super::trigger::{SlowStep, Trigger};
 use crate::kernel::fold::MAX_STEP_SPANS;
 use crate::kernel::timeline::{Figures, Interval, Laid, LaneFigures, settle_all};
@@ -12,6 +13,8 @@ use crate::kernel::timeline::{Figures, Interval, Laid, LaneFigures, settle_all};
 pub const KEPT_TIMELINES: usize = 4;
 /// The most steps that a recording has; each takes up to half a mebibyte.
 pub const MAX_RECORDED_STEPS: usize = 64;
+/// Parts of graphs that a recording keeps for each of its steps.
+const PARTS_A_STEP: usize = 512;
 
 /// An armed step, laid out in time. A span that was read to start before the end
 /// of the one before it on its stream, by no more than what reading rounds, starts
@@ -29,6 +32,8 @@ pub struct Timeline {
     pub launches: Vec<TimelineSpan>,
     /// Its regions, on each stream in the order of their begins.
     pub regions: Vec<TimelineSpan>,
+    /// What marks told of its graphs that ran as twins, in the order of their begins.
+    pub parts: Vec<TimelinePart>,
     /// How the time of each lane was spent, by index.
     pub figures: Vec<LaneFigures>,
     /// The same of all lanes together.
@@ -138,7 +143,12 @@ impl Kept {
     }
 
     /// `func` tells the handle of a row, `named` how many lanes there are.
-    fn read(&self, named: usize, func: &impl Fn(u16) -> Option<u64>) -> Timeline {
+    fn read(
+        &self,
+        named: usize,
+        func: &impl Fn(u16) -> Option<u64>,
+        insides: &Insides,
+    ) -> Timeline {
         let span = |span: &Interval| TimelineSpan {
             start_ns: span.start_ns,
             ns: span.ns,
@@ -150,11 +160,13 @@ impl Kept {
         let (lanes, others) = spans.split_at_mut(self.lanes);
         let (launches, regions) = others.split_at_mut(self.launches);
         settle_all(lanes, launches, regions);
+        let launches: Vec<_> = launches.iter().map(span).collect();
         Timeline {
             step: self.step,
             record: self.record,
             lanes: lanes.iter().map(span).collect(),
-            launches: launches.iter().map(span).collect(),
+            parts: insides.of(self.step, &launches),
+            launches,
             regions: regions.iter().map(span).collect(),
             figures: self.figures.lanes.iter().take(named).copied().collect(),
             device: self.figures.device,
@@ -167,6 +179,7 @@ pub(in crate::kernel) struct Timelines {
     last: Vec<Kept>,
     /// Steps so far; the next one has the place of this number.
     total: usize,
+    insides: Insides,
     recording: Option<RecordedSteps>,
 }
 
@@ -176,6 +189,7 @@ pub(in crate::kernel) struct RecordedSteps {
     steps: Vec<Kept>,
     /// How many of them are there.
     taken: usize,
+    insides: Insides,
     /// It begins, anew each time, as this says; `None`: it began when it was
     /// asked for.
     trigger: Option<Trigger>,
@@ -192,15 +206,27 @@ impl RecordedSteps {
             1..=MAX_RECORDED_STEPS => Ok(Some(Self {
                 steps: (0..steps).map(|_| Kept::new()).collect(),
                 taken: 0,
+                insides: Insides::of_recording(steps * PARTS_A_STEP),
                 trigger: when.map(Trigger::new),
             })),
             asked => Err(TooManyStepsError { asked }),
         }
     }
 
+    fn waits(&self) -> bool {
+        self.trigger.as_ref().is_some_and(|trigger| trigger.fired.is_none())
+    }
+
+    /// Whether a step is among those that are there, or may yet be.
+    fn admits(&self, step: u64) -> bool {
+        let taken = self.steps.iter().take(self.taken);
+        !self.waits()
+            && (self.taken < self.steps.len() || taken.into_iter().any(|kept| kept.step == step))
+    }
+
     /// Where the next step goes, while there is room and it has begun.
     fn next(&mut self) -> Option<&mut Kept> {
-        let waits = (self.trigger.as_ref()).is_some_and(|trigger| trigger.fired.is_none());
+        let waits = self.waits();
         let next = self.steps.get_mut(self.taken).filter(|_| !waits)?;
         self.taken += 1;
         Some(next)
@@ -209,11 +235,12 @@ impl RecordedSteps {
 
 impl Timelines {
     pub(super) const fn new() -> Self {
-        Self { last: Vec::new(), total: 0, recording: None }
+        Self { last: Vec::new(), total: 0, insides: Insides::NONE, recording: None }
     }
 
     pub(super) fn take_memory(&mut self) {
         self.last.resize_with(KEPT_TIMELINES, Kept::new);
+        self.insides = Insides::of_last();
     }
 
     /// Keeps a step, and its record if it left one; after
@@ -237,6 +264,7 @@ impl Timelines {
             && trigger.fires(step, ended_ns, recent)
         {
             recording.taken = 0;
+            recording.insides.clear();
         }
     }
 
@@ -246,6 +274,21 @@ impl Timelines {
         if let Some(recording) = &mut self.recording {
             let taken = recording.steps[..recording.taken].iter_mut();
             taken.rev().any(|kept| kept.add_record(record));
+        }
+    }
+
+    /// The marks of a twin's launch were read.
+    pub(in crate::kernel) fn add_parts(
+        &mut self,
+        launch: TwinLaunch,
+        parts: impl Iterator<Item = GraphPart>,
+    ) {
+        let mut recording = self.recording.as_mut().filter(|own| own.admits(launch.step));
+        for part in parts {
+            self.insides.add(launch, part);
+            if let Some(recording) = &mut recording {
+                recording.insides.add(launch, part);
+            }
         }
     }
 
@@ -265,7 +308,7 @@ impl Timelines {
     ) -> Vec<Timeline> {
         let steps = self.total.saturating_sub(KEPT_TIMELINES)..self.total;
         let kept = steps.filter_map(|at| self.last.get(at % KEPT_TIMELINES));
-        kept.map(|kept| kept.read(named, &func)).collect()
+        kept.map(|kept| kept.read(named, &func, &self.insides)).collect()
     }
 
     /// The recording, if there is one.
@@ -278,7 +321,7 @@ impl Timelines {
         let taken = recording.steps.iter().take(recording.taken);
         Some(Recording {
             steps: recording.steps.len(),
-            timelines: taken.map(|kept| kept.read(named, &func)).collect(),
+            timelines: taken.map(|kept| kept.read(named, &func, &recording.insides)).collect(),
             slow: (recording.trigger.as_ref())
                 .and_then(|trigger| trigger.fired.as_ref())
                 .map(|(step, _)| *step),
