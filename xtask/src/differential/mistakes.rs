@@ -30,7 +30,7 @@ const ALL: &[Mistake] = &[
         (LIFE, "follow", "self.state.set(TwinState::Stale);", ""),
     ]),
     ("no wait on the other stream", "twin_order::a_launch_on_another_stream_waits_for_the_twin", &[
-        (REPLAY, "replay", "twin.wait_for_twin(self.stream());", ""),
+        (REPLAY, "prepare", "self.wait_for_twin(stream);", ""),
     ]),
     ("a wait on a capturing stream",
         "twin_order::a_capture_on_another_stream_survives_and_waits_for_nobody", &[

@@ -8,7 +8,7 @@ use super::{Violation, tree::File};
 const WORDS: &[&str] = &[concat!("FIX", "ME"), concat!("X", "XX")];
 
 /// The most lines of a Rust source.
-const LINES: usize = 430;
+const LINES: usize = 440;
 
 pub(super) fn check(file: &File) -> Vec<Violation> {
     let mut found = Vec::new();
