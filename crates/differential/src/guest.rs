@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+/// Devices of the simulated machine.
+pub(crate) const DEVICES: usize = 2;
 /// Spans left open for this long, ns, are given up.
 pub(crate) const RECLAIM_NS: u64 = 1_000_000;
 
@@ -100,10 +102,10 @@ pub enum Maker {
 }
 
 impl Maker {
-    /// Makes the guest for a live context; `None` where that fails.
-    pub(crate) fn make(self, setup: &Setup, context: u64) -> Option<Box<dyn Guest>> {
+    /// Makes the guest for a live context of a device; `None` where that fails.
+    pub(crate) fn make(self, setup: &Setup, context: u64, device: usize) -> Option<Box<dyn Guest>> {
         match self {
-            Self::Recorder => Recorded::make(setup, context),
+            Self::Recorder => Recorded::make(setup, context, device),
             Self::Naive(mistake) => Naive::make(mistake, setup, context),
         }
     }
@@ -116,7 +118,7 @@ struct Recorded {
 }
 
 impl Recorded {
-    fn make(setup: &Setup, context: u64) -> Option<Box<dyn Guest>> {
+    fn make(setup: &Setup, context: u64, device: usize) -> Option<Box<dyn Guest>> {
         let config = RecorderConfig {
             lane_slots: usize::from(setup.slots).max(1),
             kernel_slots: usize::from(setup.slots).max(1),
@@ -129,7 +131,7 @@ impl Recorded {
         let driver = driver(setup.driver)?;
         // SAFETY: the context is live, and its guests leave before it goes.
         let made = unsafe {
-            Recorder::from_raw(driver, ContextRef::from_raw(context), telemetry(), config)
+            Recorder::from_raw(driver, ContextRef::from_raw(context), telemetry(device), config)
         };
         let recorder = made.ok()?;
         let step = recorder.telemetry().step_begin();
@@ -137,12 +139,14 @@ impl Recorded {
     }
 }
 
-/// Telemetry that arms every step. Recorders take turns with a few: their
-/// number is without end, and telemetry lives for ever.
-pub(crate) fn telemetry() -> &'static Telemetry {
-    static ALL: [Telemetry; 4] = [const { Telemetry::new() }; 4];
+/// Telemetry of a device that arms every step. Recorders take turns with a few: their
+/// number is without end, and telemetry lives for ever. One takes recorders of one
+/// device only.
+pub(crate) fn telemetry(device: usize) -> &'static Telemetry {
+    static ALL: [[Telemetry; 4]; DEVICES] = [const { [const { Telemetry::new() }; 4] }; DEVICES];
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let telemetry = &ALL[NEXT.fetch_add(1, Ordering::Relaxed) % ALL.len()];
+    let own = &ALL[device];
+    let telemetry = &own[NEXT.fetch_add(1, Ordering::Relaxed) % own.len()];
     let every_step = TelemetryConfig { every: 1, ..TelemetryConfig::DEFAULT };
     telemetry.configure(every_step).expect("1 is a stride");
     telemetry

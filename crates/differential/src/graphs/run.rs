@@ -4,6 +4,7 @@
 
 use super::build::{nodes, set_duration};
 use super::program::{Action, BRANCHES, Fault, Program, STREAMS, Within};
+use crate::guest::telemetry;
 use metrale_gpu_runtime::timing::{
     ContextRef, GraphLaunch, Harvest, KernelRef, RawGraph, Recorder, RecorderConfig, StreamRef,
     Twin, TwinLedger, TwinsConfig, Updates,
@@ -13,7 +14,6 @@ use metrale_gpu_sim::control::{self, graphs};
 use metrale_gpu_sim::{cu, symbol};
 use metrale_gpu_sys::cuda::Status;
 use metrale_telemetry::kernel::LANE_DECODE;
-use metrale_telemetry::{Telemetry, TelemetryConfig};
 use std::ffi::c_void;
 
 pub(super) const BYTES: usize = 16;
@@ -79,14 +79,6 @@ pub(super) struct Run<'p> {
     pub(super) buffers: Vec<u64>,
     seen: Vec<(usize, &'static str, u64)>,
     pub(super) app: App,
-}
-
-/// Apart from those of the sequences: each is of one GPU for good, and theirs have two.
-fn telemetry() -> &'static Telemetry {
-    static OWN: Telemetry = Telemetry::new();
-    let every_step = TelemetryConfig { every: 1, ..TelemetryConfig::DEFAULT };
-    OWN.configure(every_step).expect("1 is a stride");
-    &OWN
 }
 
 /// Runs a program; what became of replays, if there was a recorder.
@@ -156,7 +148,7 @@ impl Run<'_> {
         };
         let context = ContextRef::from_raw(self.app.context);
         // SAFETY: the context is there until the simulator is reset.
-        let made = unsafe { Recorder::from_raw(driver, context, telemetry(), config) };
+        let made = unsafe { Recorder::from_raw(driver, context, telemetry(0), config) };
         self.recorder = Some(made.expect("the simulator is healthy"));
         for graph in 0..self.graphs.len() {
             self.make(graph, true);

@@ -3,12 +3,11 @@
 
 use super::{Context, MAX_OBJECTS, Machine, Owned, pick};
 use crate::cuda::CUDA;
+use crate::guest::DEVICES;
 use crate::sequence::Timing;
 use metrale_gpu_sim::control;
 use metrale_gpu_sys::cuda::Status;
 
-/// Devices of the simulated machine.
-const DEVICES: u32 = 2;
 /// Contexts pushed by one thread, in all: its stack is bounded.
 const MAX_PUSHES: u32 = 20;
 /// Time of a copy, ns, where work takes time.
@@ -21,7 +20,7 @@ impl Machine {
     /// The application starts: devices, primary contexts, a module, a stream.
     pub(crate) fn start(&mut self) {
         let is_instant = self.setup.timing == Timing::Instant;
-        control::set_device_count(DEVICES);
+        control::set_device_count(DEVICES as u32);
         control::set_lazy_loading(self.setup.lazy);
         control::set_kernel_duration(control::ALL, if is_instant { 0 } else { 1_000 });
         control::set_copy_duration(if is_instant { 0 } else { COPY_NS });
@@ -31,7 +30,12 @@ impl Machine {
         for device in [0, 1] {
             let mut handle = 0;
             self.call(&CUDA.primary_retain, |call| call(&mut handle, device));
-            self.contexts.push(Context { handle, is_primary: true, is_pinned: true });
+            self.contexts.push(Context {
+                handle,
+                device: device as usize,
+                is_primary: true,
+                is_pinned: true,
+            });
         }
         self.ctx_set(0);
         self.module_load();
@@ -116,7 +120,12 @@ impl Machine {
         let (mut handle, device) = (0, i32::from(device) % 2);
         let made = self.call(&CUDA.ctx_create, |call| call(&mut handle, 0, device));
         if made.is_success() {
-            self.contexts.push(Context { handle, is_primary: false, is_pinned: false });
+            self.contexts.push(Context {
+                handle,
+                device: device as usize,
+                is_primary: false,
+                is_pinned: false,
+            });
         }
     }
 

@@ -79,8 +79,11 @@ pub struct Broken {
     pub what: String,
 }
 
+#[derive(Clone, Copy)]
 struct Context {
     handle: u64,
+    /// Its place among the devices.
+    device: usize,
     is_primary: bool,
     /// A graph may use an event of it: it stays.
     is_pinned: bool,

@@ -2,7 +2,7 @@
 //! What the application tells its guest.
 
 use super::window::About;
-use super::{Installed, MAX_OBJECTS, Machine, Owned, pick};
+use super::{Context, Installed, MAX_OBJECTS, Machine, Owned, pick};
 use crate::follow::Events;
 use crate::guest::{Ledgers, Stream, What};
 use crate::rules::Entry;
@@ -78,13 +78,10 @@ impl Machine {
     }
 
     pub(super) fn install(&mut self, c: u8) {
-        let without: Vec<u64> = self
-            .contexts
-            .iter()
-            .map(|context| context.handle)
-            .filter(|handle| self.installed.iter().all(|known| known.context != *handle))
-            .collect();
-        let Some(&context) = pick(&without, c) else {
+        let is_free =
+            |context: &&Context| self.installed.iter().all(|known| known.context != context.handle);
+        let without: Vec<Context> = self.contexts.iter().filter(is_free).copied().collect();
+        let Some(&Context { handle: context, device, .. }) = pick(&without, c) else {
             return;
         };
         if self.installed.len() >= MAX_OBJECTS {
@@ -102,7 +99,7 @@ impl Machine {
         if let Some(maker) = self.maker {
             let setup = self.setup;
             let before = self.open(Ledgers::default(), About::default());
-            let made = catch_unwind(|| maker.make(&setup, context));
+            let made = catch_unwind(|| maker.make(&setup, context, device));
             self.shut(place, Entry::Install, &before, Ledgers::default());
             match made {
                 Ok(made) => self.installed[place].guest = made,
