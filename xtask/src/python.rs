@@ -48,8 +48,8 @@ pub(crate) fn run(args: &[OsString]) -> Result<()> {
 }
 
 /// The folder, below the target folder, of an environment that has what is required, made where
-/// it is not there; `options` go to pip. `None`, with a printed reason, where there is no Python; an error under
-/// `CI=true`.
+/// it is not there; `options` go to pip. `None`, with a printed reason, where there is no Python;
+/// an error under `CI=true`.
 pub(crate) fn environment(
     sh: &Shell,
     name: &str,
@@ -58,7 +58,7 @@ pub(crate) fn environment(
 ) -> Result<Option<PathBuf>> {
     // Debian has the modules apart.
     if !program::runs("python3", &["-c", "import ensurepip, venv"]) {
-        if std::env::var_os("CI").is_some_and(|ci| ci == "true") {
+        if program::is_ci() {
             return Err(Error::NoPython);
         }
         println!("skipped: {name} (no python3 with venv; on Debian: apt-get install python3-venv)");

@@ -3,7 +3,7 @@
 //! benchmarks: its own calls by name, and what most of them start with.
 
 use crate::{Exclusive, control, exclusive, symbol};
-use metrale_gpu_sys::cuda::Driver;
+use metrale_gpu_sys::cuda::{CUkernelNodeParams, Driver};
 pub use metrale_gpu_sys::cuda::{DriverError, Status};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
@@ -234,6 +234,34 @@ pub fn driver() -> Result<Arc<Driver>, DriverError> {
     };
     // SAFETY: the simulator's functions have the driver's signatures.
     unsafe { Driver::from_symbols("the simulator", find) }.map(Arc::new)
+}
+
+/// The nodes of a graph, 4,096 at most.
+///
+/// # Errors
+/// What the driver answered.
+pub fn nodes(graph: u64) -> Result<Vec<u64>, Status> {
+    let mut count = 4_096usize;
+    let mut nodes = vec![0u64; count];
+    cu!("cuGraphGetNodes", graph => u64, nodes.as_mut_ptr() => *mut u64, &raw mut count => *mut usize).ok()?;
+    nodes.truncate(count);
+    Ok(nodes)
+}
+
+/// Tells a kernel of an executable to take so long from its next launch on.
+///
+/// # Errors
+/// What the driver answered.
+pub fn set_duration(exec: u64, node: u64, function: u64, mut ns: u64) -> Result<(), Status> {
+    let mut arguments = [(&raw mut ns).cast::<c_void>()];
+    let params = CUkernelNodeParams {
+        function: function as *mut c_void,
+        grid: [1; 3],
+        block: [1; 3],
+        parameters: arguments.as_mut_ptr(),
+        ..CUkernelNodeParams::default()
+    };
+    cu!("cuGraphExecKernelNodeSetParams_v2", exec => u64, node => u64, &raw const params => *const CUkernelNodeParams).ok()
 }
 
 /// How often the driver function of that name was called.

@@ -127,7 +127,7 @@ impl Served {
             steps: Cached::new(),
             timelines: Cached::new(),
             registry: registered.map(|()| registry),
-            traces: traces::turns(),
+            traces: Arc::new(Semaphore::new(traces::MAX_TRACES)),
         }
     }
 

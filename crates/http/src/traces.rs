@@ -17,7 +17,7 @@ use metrale_telemetry::kernel::Timeline;
 use metrale_telemetry::trace::{DeviceTimelines, write_trace};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadBuf};
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio_util::io::ReaderStream;
 
 use crate::pages::{Served, WITHIN, fresh};
@@ -159,8 +159,4 @@ pub(crate) async fn record(
         Ok(()) => StatusCode::ACCEPTED.into_response(),
         Err(error) => (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
     }
-}
-
-pub(crate) fn turns() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(MAX_TRACES))
 }

@@ -20,7 +20,7 @@ use crate::snapshot::RowKind;
 use crate::telemetry::Telemetry;
 use layout::Layout;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, Write};
 use std::ops::Range;
@@ -156,7 +156,8 @@ struct Trace<'w, W> {
 struct Device<'a> {
     number: u32,
     telemetry: &'a Telemetry,
-    names: BTreeMap<u64, KernelName>,
+    /// By handle, as they are met.
+    names: HashMap<u64, Option<KernelName>>,
     /// Streams are numbered from 1 as they are met.
     streams: HashMap<u64, usize>,
 }
@@ -166,7 +167,7 @@ impl<W: Write> Trace<'_, W> {
         let mut device = Device {
             number: of.device,
             telemetry: of.telemetry,
-            names: names(of),
+            names: HashMap::new(),
             streams: HashMap::new(),
         };
         let host = format!("host of GPU {}: when it launched is not measured", of.device);
@@ -361,33 +362,16 @@ impl<'d> Device<'d> {
     }
 
     /// The name and the kind of a launch's row.
-    fn row(&self, span: &TimelineSpan) -> (String, RowKind) {
-        let named = span.func.and_then(|func| self.names.get(&func));
-        match (named, span.func) {
-            (Some(name), _) => (name.text.to_string(), name.kind),
-            (None, Some(func)) => (format!("{func:#x}"), RowKind::Kernel),
-            (None, None) => ("(no row)".to_owned(), RowKind::Kernel),
+    fn row(&mut self, span: &TimelineSpan) -> (String, RowKind) {
+        let Some(func) = span.func else {
+            return ("(no row)".to_owned(), RowKind::Kernel);
+        };
+        let telemetry = self.telemetry;
+        match self.names.entry(func).or_insert_with(|| telemetry.row_name(func)) {
+            Some(name) => (name.text.to_string(), name.kind),
+            None => (format!("{func:#x}"), RowKind::Kernel),
         }
     }
-}
-
-/// The names of the timelines' rows.
-fn names(of: &DeviceTimelines<'_>) -> BTreeMap<u64, KernelName> {
-    let known = of.telemetry.recorders.read();
-    let timelines = of.timelines.iter();
-    let spans = timelines.flat_map(|timeline| {
-        let parts = timeline.parts.iter().map(|part| &part.span);
-        timeline.launches.iter().chain(&timeline.regions).chain(parts)
-    });
-    let mut names = BTreeMap::new();
-    for func in spans.filter_map(|span| span.func) {
-        if !names.contains_key(&func)
-            && let Some(name) = known.name(func)
-        {
-            names.insert(func, name);
-        }
-    }
-    names
 }
 
 /// Nanoseconds, printed as microseconds with all of their digits.

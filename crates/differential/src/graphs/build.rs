@@ -4,8 +4,7 @@
 use super::program::{BRANCHES, Recipe, Work};
 use super::run::{BYTES, Run};
 use metrale_gpu_sim::{app, cu};
-use metrale_gpu_sys::cuda::{CUgraphEdgeData, CUkernelNodeParams, Status};
-use std::ffi::c_void;
+use metrale_gpu_sys::cuda::CUgraphEdgeData;
 
 impl Run<'_> {
     /// A graph by a recipe, with times so much longer; its kernels.
@@ -44,7 +43,11 @@ impl Run<'_> {
         if let Some(behind) = recipe.child {
             self.add_child(graph, behind.into());
         }
-        let kernels: Vec<u64> = nodes(graph).into_iter().filter(|node| is_kernel(*node)).collect();
+        let kernels: Vec<u64> = app::nodes(graph)
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|node| is_kernel(*node))
+            .collect();
         for (from, to) in &recipe.edges {
             add_programmatic(graph, &kernels, usize::from(*from), usize::from(*to));
         }
@@ -61,20 +64,12 @@ impl Run<'_> {
             assert!(self.app.launch(kernel, on, 3_000).is_success());
         }
         let child = self.end_capture(on);
-        let (before, mut node) = (nodes(graph), 0u64);
+        let (before, mut node) = (app::nodes(graph).unwrap_or_default(), 0u64);
         let behind = behind % (before.len() + 1);
         let added = cu!("cuGraphAddChildGraphNode", &raw mut node => *mut u64, graph => u64, before.as_ptr() => *const u64, behind => usize, child => u64);
         assert!(added.is_success());
         self.app.destroy_stream(on);
     }
-}
-
-pub(super) fn nodes(graph: u64) -> Vec<u64> {
-    let mut count = 256usize;
-    let mut nodes = vec![0u64; count];
-    let told = cu!("cuGraphGetNodes", graph => u64, nodes.as_mut_ptr() => *mut u64, &raw mut count => *mut usize);
-    nodes.truncate(if told.is_success() { count } else { 0 });
-    nodes
 }
 
 fn is_kernel(node: u64) -> bool {
@@ -92,16 +87,4 @@ fn add_programmatic(graph: u64, kernels: &[u64], from: usize, to: usize) {
     let ends = [kernels[from.min(to)], kernels[from.max(to)]];
     let data = CUgraphEdgeData { kind: 1, ..CUgraphEdgeData::default() };
     let _ = cu!("cuGraphAddDependencies_v2", graph => u64, &raw const ends[0] => *const u64, &raw const ends[1] => *const u64, &raw const data => *const CUgraphEdgeData, usize::from(from != to) => usize);
-}
-
-pub(super) fn set_duration(exec: u64, node: u64, function: u64, mut ns: u64) -> Status {
-    let mut arguments = [(&raw mut ns).cast::<c_void>()];
-    let params = CUkernelNodeParams {
-        function: function as *mut c_void,
-        grid: [1; 3],
-        block: [1; 3],
-        parameters: arguments.as_mut_ptr(),
-        ..CUkernelNodeParams::default()
-    };
-    cu!("cuGraphExecKernelNodeSetParams_v2", exec => u64, node => u64, &raw const params => *const CUkernelNodeParams)
 }

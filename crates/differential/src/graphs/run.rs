@@ -2,7 +2,6 @@
 //! An application with graphs, at work on the simulated driver, with or without a
 //! recorder that makes twins of them. What it does is the program's alone.
 
-use super::build::{nodes, set_duration};
 use super::program::{Action, BRANCHES, Fault, Program, STREAMS, Within};
 use crate::guest::telemetry;
 use metrale_gpu_runtime::timing::{
@@ -201,7 +200,8 @@ impl Run<'_> {
                 self.within(self.graph(graph), within);
                 self.replay(self.graph(graph), on, 1);
                 let captured = self.end_capture(on);
-                let nodes = nodes(captured).len();
+                // None of a capture that was broken.
+                let nodes = app::nodes(captured).map_or(0, |nodes| nodes.len());
                 self.seen.push((self.operation, "nodes captured", nodes as u64));
             }
             Action::Kernel { stream, ns } => self.kernel(self.stream(stream), ns.into()),
@@ -279,7 +279,7 @@ impl Run<'_> {
         else {
             return;
         };
-        let set = |exec, node| set_duration(exec, node, self.app.other, ns.into()).ok();
+        let set = |exec, node| app::set_duration(exec, node, self.app.other, ns.into());
         let status = match &made.twin {
             Some(twin) => {
                 if missed {

@@ -6,9 +6,9 @@ use metrale_gpu_runtime::timing::{
     GraphLaunch, RawGraph, Recorder, RecorderConfig, Status, Twin, TwinLedger, TwinState,
     TwinsConfig, Updates,
 };
+pub(crate) use metrale_gpu_sim::app::set_duration;
 use metrale_gpu_sim::control::{self, graphs};
-use metrale_gpu_sim::symbol;
-use metrale_gpu_sys::cuda::CUkernelNodeParams;
+use metrale_gpu_sim::{app, symbol};
 use metrale_telemetry::TelemetryConfig;
 use metrale_telemetry::kernel::LANE_DECODE;
 use std::ffi::c_void;
@@ -166,23 +166,5 @@ pub(crate) fn assert_no_mistakes() {
 
 /// The nodes of a graph.
 pub(crate) fn nodes(graph: u64) -> Vec<u64> {
-    let mut count = 4_096usize;
-    let mut nodes = vec![0u64; count];
-    let told = cu!("cuGraphGetNodes", graph => u64, nodes.as_mut_ptr() => *mut u64, &raw mut count => *mut usize);
-    assert_eq!(told, Status::SUCCESS);
-    nodes.truncate(count);
-    nodes
-}
-
-/// Tells an executable's kernel to take so long from now on.
-pub(crate) fn set_duration(exec: u64, node: u64, function: u64, mut ns: u64) -> Result<(), Status> {
-    let mut arguments = [(&raw mut ns).cast::<c_void>()];
-    let params = CUkernelNodeParams {
-        function: function as *mut c_void,
-        grid: [1; 3],
-        block: [1; 3],
-        parameters: arguments.as_mut_ptr(),
-        ..CUkernelNodeParams::default()
-    };
-    cu!("cuGraphExecKernelNodeSetParams_v2", exec => u64, node => u64, &raw const params => *const CUkernelNodeParams).ok()
+    app::nodes(graph).expect("a live graph")
 }

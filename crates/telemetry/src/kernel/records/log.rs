@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is kept of steps: the last records, the slowest by minute, and the last
-//! timelines. Behind
-//! one lock that a pass takes without waiting and a reader holds for a copy;
-//! serving threads never take it. Memory is taken once.
+//! timelines. Behind one lock that a pass takes without waiting and a reader holds
+//! for a copy; serving threads never take it. Memory is taken once.
 
 use super::StepRecord;
 use super::timelines::{LaidOut, Timelines};

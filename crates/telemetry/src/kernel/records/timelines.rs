@@ -219,9 +219,9 @@ impl RecordedSteps {
 
     /// Whether a step is among those that are there, or may yet be.
     fn admits(&self, step: u64) -> bool {
-        let taken = self.steps.iter().take(self.taken);
-        !self.waits()
-            && (self.taken < self.steps.len() || taken.into_iter().any(|kept| kept.step == step))
+        let has_room = self.taken < self.steps.len();
+        let mut taken = self.steps[..self.taken].iter();
+        !self.waits() && (has_room || taken.any(|kept| kept.step == step))
     }
 
     /// Where the next step goes, while there is room and it has begun.
