@@ -38,6 +38,9 @@ pub struct Steps {
 }
 
 impl Steps {
+    /// The lane of work that is lost.
+    pub const LANE: usize = 1;
+
     /// A table that follows no step.
     #[must_use]
     pub fn new() -> Self {
@@ -80,7 +83,7 @@ impl Steps {
 
     /// A span of the step on `track` came to nothing, and its work was lost.
     pub fn lose(&self, track: u32) {
-        self.table.lose(track);
+        self.table.lose(track, Some(Self::LANE));
         self.moment.set(4);
     }
 
@@ -92,7 +95,7 @@ impl Steps {
 
     /// A span of the step on `track` was refused.
     pub fn miss(&self, track: u32) {
-        self.table.miss(track);
+        self.table.miss(track, Some(Self::LANE));
         self.moment.set(4);
     }
 

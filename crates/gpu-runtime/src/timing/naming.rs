@@ -104,7 +104,7 @@ impl Shared {
     pub(super) fn meet(
         &self,
         kernel: KernelRef<'_>,
-        step: Step,
+        (step, lane): (Step, Option<usize>),
         stream: StreamRef<'_>,
     ) -> Option<u64> {
         let func = kernel.handle();
@@ -114,7 +114,7 @@ impl Shared {
         let ops = self.kernels.ops();
         let _entry = Entry::of(stream, ops);
         if !ops.admits(stream.number_in(self.context)) {
-            self.refuse(&self.kernels, step);
+            self.refuse(&self.kernels, step, lane);
             return None;
         }
         // SAFETY: whoever made the reference says that the function is loaded.

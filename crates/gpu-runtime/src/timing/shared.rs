@@ -191,7 +191,7 @@ impl Shared {
             return None;
         }
         if lane >= self.telemetry.lanes() {
-            self.refuse(&self.lanes, step);
+            self.refuse(&self.lanes, step, None);
             return None;
         }
         self.begin(SpanKey::Lane(lane), step, Some(lane), stream)
@@ -255,7 +255,7 @@ impl Shared {
         }
         self.count_sampled(kernel);
         if lane >= self.telemetry.lanes() {
-            self.refuse(&self.kernels, step);
+            self.refuse(&self.kernels, step, None);
             return None;
         }
         self.begin_sampled(kernel, step, Some(lane), stream)
@@ -270,7 +270,7 @@ impl Shared {
     ) -> Option<SpanToken> {
         let row = match self.names.row(kernel) {
             Some(row) => row,
-            None => self.meet(kernel, step, stream)?,
+            None => self.meet(kernel, (step, lane), stream)?,
         };
         self.begin(SpanKey::Kernel(row), step, lane, stream)
     }
@@ -297,11 +297,11 @@ impl Shared {
             let id = self.anchors.enter(step, ring.ops(), stream);
             let begun = ring.begin_admitted(key, tag(id), stream);
             if begun.is_err() {
-                self.lose(id);
+                self.lose(id, lane);
             }
             begun
         } else {
-            self.refuse(ring, step);
+            self.refuse(ring, step, lane);
             Err(NotBegun::Refused)
         };
         begun.inspect_err(|why| self.not_begun(key, step, *why)).ok()
@@ -318,10 +318,10 @@ impl Shared {
     /// Counts a span of `step` that is not begun: what it would have timed is
     /// missing from the step.
     #[cold]
-    pub(super) fn refuse(&self, ring: &SpanRing<CudaEvents>, step: Step) {
+    pub(super) fn refuse(&self, ring: &SpanRing<CudaEvents>, step: Step, lane: Option<usize>) {
         ring.refuse();
         if let Some(track) = step.track() {
-            self.anchors.table.miss(track);
+            self.anchors.table.miss(track, lane);
         }
     }
 
@@ -336,7 +336,7 @@ impl Shared {
         if let Err(NotEnded::Failed(lost)) = ended {
             self.telemetry.instruments().count_failed(lost.key);
             self.leave_lane(lost.key, lost.tag.step, true);
-            self.lose(lost.tag.step);
+            self.lose(lost.tag.step, lost.tag.lane);
         }
     }
 
@@ -362,9 +362,9 @@ impl Shared {
     }
 
     #[cold]
-    fn lose(&self, step: StepId) {
+    fn lose(&self, step: StepId, lane: Option<usize>) {
         if let StepId::Track(track) = step {
-            self.anchors.table.lose(track);
+            self.anchors.table.lose(track, lane);
         }
     }
 

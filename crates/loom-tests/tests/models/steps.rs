@@ -4,7 +4,7 @@
 //! without its first ones.
 
 use metrale_loom_tests::{Bound, Found, Steps, beside, model, next_on_entry, spawn};
-use metrale_telemetry::runtime::Anchor;
+use metrale_telemetry::runtime::{Anchor, FOLLOWED_STEPS};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -125,6 +125,38 @@ fn against_the_fold(comes_to_nothing: fn(&Steps), is_lost: bool) {
 #[test]
 fn a_loss_against_the_fold() {
     against_the_fold(|steps| steps.lose(TRACK), true);
+}
+
+/// Whoever finds that work was lost finds of which lane.
+fn lane_is_found(lost: fn(&Steps), newest: u32) {
+    model(Bound::None, move || {
+        let steps = Steps::new();
+        assert_eq!(steps.enter(TRACK), Found::First);
+        assert_eq!(steps.enter(TRACK), Found::Counted);
+        let recorder = beside(&steps, move |steps| lost(&steps));
+        let entry = TRACK as usize % FOLLOWED_STEPS;
+        for _ in 0..2 {
+            let standing = steps.table.standing(entry, newest).expect("it waits");
+            let expected = if standing.lost { 1 << Steps::LANE } else { 0 };
+            assert_eq!(standing.lost_lanes | expected, standing.lost_lanes);
+        }
+        recorder();
+    });
+}
+
+#[test]
+fn the_lane_of_a_loss_is_found_with_it() {
+    lane_is_found(|steps| steps.table.lose(TRACK, Some(Steps::LANE)), TRACK);
+}
+
+#[test]
+fn the_lane_of_a_refusal_is_found_with_it() {
+    lane_is_found(|steps| steps.table.miss(TRACK, Some(Steps::LANE)), TRACK);
+}
+
+#[test]
+fn the_lane_of_a_loss_is_found_as_the_step_is_closed() {
+    lane_is_found(|steps| steps.table.lose(TRACK, Some(Steps::LANE)), TRACK + 4);
 }
 
 #[test]

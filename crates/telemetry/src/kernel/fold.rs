@@ -279,6 +279,7 @@ impl Fold {
             figures: figures.as_ref(),
             is_armed: armed,
             is_lost,
+            lost_lanes: standing.lost_lanes | step.lost_lanes,
         };
         folded.add(&sums);
     }

@@ -26,10 +26,12 @@
 //!    the fold finds the anchor recorded; `-> Free` with Release and claimed with
 //!    Acquire, so that an anchor is not recorded before it was last read.
 
+mod lost_lanes;
 mod word;
 
 use crate::instrument::Counter;
 use crate::sync::{AtomicU64, Ordering, fence};
+use lost_lanes::LostLanes;
 use word::{CLOSED, LOST, SPAN, SPANS, STATE, State, TRACK_SHIFT, TURNED_AWAY, Word};
 
 /// Steps that are followed at a time.
@@ -104,6 +106,8 @@ pub struct Standing {
     pub closed: bool,
     /// Work of it is missing.
     pub lost: bool,
+    /// Lanes that some of that was of, a bit each.
+    pub lost_lanes: u32,
     /// It has an anchor.
     pub placed: bool,
 }
@@ -116,6 +120,7 @@ pub struct StepTable {
     numbers: [AtomicU64; FOLLOWED_STEPS],
     /// The last track that found the entry in use.
     waiting: [AtomicU64; FOLLOWED_STEPS],
+    lost_lanes: LostLanes,
     /// A bit for each entry that may be in use.
     used: AtomicU64,
     turned_away: Counter,
@@ -136,6 +141,7 @@ impl StepTable {
             words: std::array::from_fn(|entry| AtomicU64::new(Word::free_after(before(entry)).0)),
             numbers: std::array::from_fn(|_| AtomicU64::new(0)),
             waiting: std::array::from_fn(|entry| AtomicU64::new(u64::from(before(entry)))),
+            lost_lanes: LostLanes::new(before),
             used: AtomicU64::new(0),
             turned_away: Counter::new(),
             late: Counter::new(),
@@ -226,23 +232,27 @@ impl StepTable {
         left.is_ok()
     }
 
-    /// A span of the step on `track` came to nothing, and its work was lost.
+    /// A span of the step on `track` came to nothing, and its work, of `lane`, was lost.
     #[cold]
-    pub fn lose(&self, track: u32) {
-        // Relaxed: one word, nothing to publish; as in `withdraw` and `close`.
-        self.change(track, Ordering::Relaxed, |word| Some((word.0 - SPAN) | LOST));
+    pub fn lose(&self, track: u32, lane: Option<usize>) {
+        self.lost_lanes.note(track, lane);
+        // Release: the lane was noted (partner: the loads of `standing`).
+        // Model: steps::the_lane_of_a_loss_is_found_with_it.
+        self.change(track, Ordering::Release, |word| Some((word.0 - SPAN) | LOST));
     }
 
-    /// Work of the step on `track` is missing from it, which was never counted.
-    /// A step that begins with such work is not followed.
+    /// Work of the step on `track`, of `lane`, is missing from it, which was never
+    /// counted. A step that begins with such work is not followed.
     #[cold]
-    pub fn miss(&self, track: u32) {
+    pub fn miss(&self, track: u32, lane: Option<usize>) {
         let entry = entry_of(track);
         let word = &self.words[entry];
-        // Relaxed: one word, nothing to publish.
+        // Relaxed: a guess; the exchange decides.
         let mut seen = Word(word.load(Ordering::Relaxed));
         loop {
             let next = if seen.is_of(track) {
+                // Not before that is known: the lanes of an earlier step are kept.
+                self.lost_lanes.note(track, lane);
                 seen.0 | LOST
             } else if !is_later(track, seen.track()) {
                 return;
@@ -252,7 +262,10 @@ impl StepTable {
                 self.wait(entry, track);
                 seen.0 | TURNED_AWAY
             };
-            match word.compare_exchange(seen.0, next, Ordering::Relaxed, Ordering::Relaxed) {
+            // Release: the lane was noted (partner: the loads of `standing`). Relaxed:
+            // the next try decides.
+            // Model: steps::the_lane_of_a_refusal_is_found_with_it.
+            match word.compare_exchange(seen.0, next, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(found) => seen = Word(found),
             }
@@ -262,6 +275,7 @@ impl StepTable {
     /// A span of the step on `track` came to nothing, and there was no work.
     #[cold]
     pub fn withdraw(&self, track: u32) {
+        // Relaxed: one word, nothing to publish; as in `close`.
         self.change(track, Ordering::Relaxed, |word| Some(word.0 - SPAN));
     }
 
@@ -335,8 +349,10 @@ impl StepTable {
         }
         if !word.has(CLOSED) && newest.wrapping_sub(track) as i32 >= LATER_STEPS as i32 {
             self.close(track);
-            // Relaxed: the number is in sight since the load above.
-            word = Word(self.words[entry].load(Ordering::Relaxed));
+            // Acquire: of a loss that the load above did not find, the lane was noted
+            // (partners: the exchanges of `lose` and `miss`).
+            // Model: steps::the_lane_of_a_loss_is_found_as_the_step_is_closed.
+            word = Word(self.words[entry].load(Ordering::Acquire));
         }
         let number = self.numbers[entry].load(Ordering::Relaxed);
         Some(Standing {
@@ -346,6 +362,7 @@ impl StepTable {
             spans: word.spans(),
             closed: word.has(CLOSED),
             lost: word.has(LOST),
+            lost_lanes: self.lost_lanes.of(track),
             placed: word.state() == State::Placed,
         })
     }

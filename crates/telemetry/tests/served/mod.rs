@@ -129,9 +129,9 @@ impl RecorderSource for Named {
 #[allow(dead_code, reason = "not every test calls each")]
 impl Served {
     /// A span of a step that found its slot in use.
-    pub(crate) fn drop_span(&self, step: Step, key: SpanKey) {
+    pub(crate) fn drop_span(&self, step: Step, key: SpanKey, lane: usize) {
         if let StepId::Track(track) = self.enter(step) {
-            self.table.lose(track);
+            self.table.lose(track, Some(lane));
         }
         let instruments = self.telemetry.instruments();
         instruments.count_not_begun(key, NotBegun::Dropped);

@@ -81,8 +81,8 @@ fn a_span_that_finds_no_slot_is_missing_from_its_row_and_its_lane() {
     let mut served = Served::new();
     serve(&mut served, 40, 1);
     let step = served.telemetry.step_begin();
-    served.drop_span(step, SpanKey::Lane(LANE_DECODE));
-    served.drop_span(step, SpanKey::Kernel(1));
+    served.drop_span(step, SpanKey::Lane(LANE_DECODE), LANE_DECODE);
+    served.drop_span(step, SpanKey::Kernel(1), LANE_DECODE);
     served.close(step);
     served.harvest();
     let taken = served.telemetry.snapshot();

@@ -27,8 +27,8 @@ pub(super) const ALL: &[Mistake] = &[
             word.store(word.load(Ordering::Acquire) | CLOSED, Ordering::Release);"),
     ]),
     mistake("a loss in two changes", "steps::a_loss_against_the_fold", &[
-        (STEPS, "lose", "self.change(track, Ordering::Relaxed, |word| Some((word.0 - SPAN) | LOST));",
-            "self.withdraw(track); self.miss(track);"),
+        (STEPS, "lose", "self.change(track, Ordering::Release, |word| Some((word.0 - SPAN) | LOST));",
+            "self.withdraw(track); self.miss(track, lane);"),
     ]),
     mistake("a late word changes a later step", "steps::a_late_word_of_a_step_that_was_given_up", &[
         (STEPS, "change", "!seen.is_of(track)", "seen.state() == State::Free"),

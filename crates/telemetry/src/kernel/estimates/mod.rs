@@ -12,7 +12,8 @@
 //!    is part of the whole that the samples stand for.
 //! 4. An error holds whatever was lost, or there is none: of a lane whose spans
 //!    are all there, the errors know how much time the lost and the left out
-//!    can have had.
+//!    can have had; of a launch that was lost in a step without a span of its lane
+//!    nobody knows.
 
 mod statistics;
 
@@ -140,6 +141,9 @@ struct Lane {
     /// Sampled steps that lost a span, and the lane's time on them.
     incomplete: u64,
     incomplete_ns: u64,
+    /// Such steps that lost a launch of the lane and have no span of it: nothing
+    /// bounds what the launch took.
+    unbounded: u64,
     /// Timed launches that are in no row's sums, and their time.
     left_out: u64,
     left_out_ns: u64,
@@ -158,6 +162,7 @@ impl Lane {
         covered: KernelSums::NONE,
         incomplete: 0,
         incomplete_ns: 0,
+        unbounded: 0,
         left_out: 0,
         left_out_ns: 0,
         lost_before: 0,
@@ -202,6 +207,8 @@ pub(super) struct StepSums<'a> {
     /// All of its launches were timed: its time is laid out, or counted as not.
     pub(super) is_armed: bool,
     pub(super) is_lost: bool,
+    /// Lanes of spans that were lost, a bit each, as far as they are known.
+    pub(super) lost_lanes: u32,
 }
 
 /// See the module.
@@ -281,6 +288,9 @@ impl Estimates {
         }
         for (lane, (sums, part)) in self.lanes.iter_mut().zip(step.lanes).enumerate() {
             if part.spans == 0 {
+                let lost_alone = u64::from(step.lost_lanes >> lane & 1);
+                sums.incomplete += lost_alone;
+                sums.unbounded += lost_alone;
                 continue;
             }
             sums.steps += 1;
@@ -300,17 +310,19 @@ impl Estimates {
                 sums.covered.add(figures.busy_ns, figures.time_ns);
             }
         }
-        if !step.is_lost {
-            let mut is_unpaired = false;
-            for row in step.rows {
-                // Of launches in no lane there are raw sums only.
-                if let Some(part) = step.lanes.get(usize::from(row.lane)) {
-                    is_unpaired |= part.spans == 0;
-                    self.add_row(row, part);
-                }
+        let mut is_unpaired = false;
+        for row in step.rows {
+            // Of launches in no lane there are raw sums only.
+            let Some(part) = step.lanes.get(usize::from(row.lane)) else {
+                continue;
+            };
+            is_unpaired |= part.spans == 0;
+            // Those of a step that lost a span are part of its lanes' time above.
+            if part.spans == 0 || !step.is_lost {
+                self.add_row(row, part);
             }
-            self.unpaired += u64::from(is_unpaired);
         }
+        self.unpaired += u64::from(is_unpaired && !step.is_lost);
     }
 
     fn add_row(&mut self, row: &RowOfStep, part: &LaneOfStep) {

@@ -126,7 +126,8 @@ pub(super) fn of_armed(kernel: &KernelSums, sampled: &LaneSums, lane: &Lane) -> 
     let lost_ns = lane.incomplete_ns as f64;
     let lost = lost_ns / (sampled_ns + lost_ns) * share.max(1.0 - share);
     let left_out = lane.left_out_ns as f64 / sampled_ns;
-    let error = (lane.lost_spans() == 0).then_some(chance.hypot(lost + left_out));
+    let is_bounded = lane.lost_spans() == 0 && lane.unbounded == 0;
+    let error = is_bounded.then_some(chance.hypot(lost + left_out));
     Some(Estimate::new(kernel.steps, share, error, total_ns))
 }
 

@@ -179,7 +179,10 @@ impl Folding<'_> {
         if let StepId::Track(track) = tag.step
             && let Some(entry) = self.fold.count(self.table, track)
         {
-            self.fold.spans.step(entry).is_lost = true;
+            let step = self.fold.spans.step(entry);
+            step.is_lost = true;
+            step.lost_lanes |=
+                tag.lane.map_or(0, |lane| 1u32.checked_shl(lane as u32).unwrap_or(0));
         }
     }
 

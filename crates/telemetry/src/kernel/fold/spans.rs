@@ -25,6 +25,8 @@ pub(super) struct Step {
     /// Spans of it that are over, and that the table still counts.
     pub(super) over: u32,
     pub(super) is_lost: bool,
+    /// Lanes that some of that was of, a bit each.
+    pub(super) lost_lanes: u32,
     is_placed: bool,
     /// How often others' launches were between its own, plus 1; 0: it has none.
     parts: u32,
@@ -33,8 +35,16 @@ pub(super) struct Step {
     to: u32,
 }
 
-const NO_STEP: Step =
-    Step { track: 0, over: 0, is_lost: false, is_placed: true, parts: 0, from: 0, to: 0 };
+const NO_STEP: Step = Step {
+    track: 0,
+    over: 0,
+    is_lost: false,
+    lost_lanes: 0,
+    is_placed: true,
+    parts: 0,
+    from: 0,
+    to: 0,
+};
 
 /// Launches that land one after the other.
 #[derive(Clone, Copy)]

@@ -45,6 +45,7 @@ fn a_step_counts_its_spans_until_it_is_closed() {
         spans: 3,
         closed: false,
         lost: false,
+        lost_lanes: 0,
         placed: true,
     };
     assert_eq!(standing(&table, 5, 5), expected);
@@ -55,8 +56,8 @@ fn a_step_counts_its_spans_until_it_is_closed() {
     assert_eq!(table.late_spans(), 1);
     let closed = Standing { spans: 2, closed: true, ..expected };
     assert_eq!(standing(&table, 5, 5), closed);
-    table.lose(5);
-    let lost = Standing { spans: 1, lost: true, ..closed };
+    table.lose(5, Some(3));
+    let lost = Standing { spans: 1, lost: true, lost_lanes: 1 << 3, ..closed };
     assert_eq!(standing(&table, 5, 5), lost);
     table.free(5);
     assert!(table.is_idle() && !table.follows(5));
@@ -67,21 +68,27 @@ fn a_step_counts_its_spans_until_it_is_closed() {
 fn work_that_was_never_counted_makes_a_step_lose() {
     let table = StepTable::new();
     enter(&table, 0);
-    table.miss(0);
+    table.miss(0, None);
     let found = standing(&table, 0, 0);
-    assert_eq!((found.spans, found.lost), (1, true));
+    assert_eq!((found.spans, found.lost, found.lost_lanes), (1, true, 0));
+    table.miss(0, Some(1));
+    table.miss(0, Some(0));
+    assert_eq!(standing(&table, 0, 0).lost_lanes, 0b11);
+    // A later step that finds the entry in use leaves that as it is.
+    table.miss(LATER, Some(2));
+    assert_eq!(standing(&table, 0, 0).lost_lanes, 0b11);
 }
 
 #[test]
 fn a_step_that_begins_with_work_that_is_missing_is_not_followed() {
     let table = StepTable::new();
-    table.miss(4);
+    table.miss(4, Some(1));
     assert_eq!(enter(&table, 4), Found::Alone);
     assert!(table.is_idle());
     // Where an earlier step has the entry, neither is that one's loss.
     let next = 4 + LATER;
     enter(&table, next);
-    table.miss(next + LATER);
+    table.miss(next + LATER, Some(1));
     assert!(!standing(&table, next, next).lost);
     table.free(next);
     assert_eq!(enter(&table, next + LATER), Found::Alone);
@@ -159,8 +166,8 @@ fn nobody_who_comes_late_changes_a_later_step() {
     enter(&table, 1 + LATER);
     let before = standing(&table, 1 + LATER, 1 + LATER);
     for track in [1, 1 + 2 * LATER] {
-        table.lose(track);
-        table.miss(track);
+        table.lose(track, Some(1));
+        table.miss(track, Some(2));
         table.withdraw(track);
         table.close(track);
         table.free(track);

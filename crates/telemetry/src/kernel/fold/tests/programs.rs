@@ -233,7 +233,7 @@ impl Program {
                     self.rig.fails(false);
                     self.leave(&span, true);
                     if !span.late {
-                        self.rig.table.lose(span.step);
+                        self.rig.table.lose(span.step, Some(span.work.lane));
                     }
                     self.lose(&span);
                 }
@@ -254,14 +254,14 @@ impl Program {
                 let span = self.open.pop().expect("it was begun");
                 self.rig.ring.cancel(span.token).unwrap();
                 if !span.late {
-                    self.rig.table.lose(step);
+                    self.rig.table.lose(step, Some(span.work.lane));
                 }
                 self.lose(&span);
             }
             Call::Refuse { back } => {
                 let step = self.step(back);
                 let follows = self.rig.table.follows(step);
-                self.rig.table.miss(step);
+                self.rig.table.miss(step, None);
                 let plain = &mut self.steps[step as usize];
                 // Of a step that is not followed no span is counted after that.
                 plain.lost |= follows;

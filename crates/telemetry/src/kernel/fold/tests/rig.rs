@@ -104,7 +104,7 @@ impl Rig {
             self.into.open_steps.leave(number, true);
         }
         if begun.is_err() && step == StepId::Track(track) {
-            self.table.lose(track);
+            self.table.lose(track, Some(work.lane));
         }
         let token = begun?;
         self.answer(token, SpanPoll::Pending);

@@ -46,7 +46,7 @@ fn the_last_complete_timelines_are_kept() {
     for track in 0..6 {
         begin(&mut rig, track);
         if track == 4 {
-            rig.table.lose(track);
+            rig.table.lose(track, None);
         }
         end(&mut rig, track);
     }
