@@ -99,6 +99,13 @@ impl Steps {
         self.moment.set(4);
     }
 
+    /// As a pass: the number of the step on `track`.
+    #[must_use]
+    pub fn found_number(&self, track: u32) -> Option<u64> {
+        let _ = self.moment.get();
+        self.table.number(track)
+    }
+
     /// As a pass: reads the anchor of the step on `track`, if it has one.
     pub fn read_anchor(&self, track: u32) -> Anchor {
         let _ = self.moment.get();
@@ -112,12 +119,18 @@ impl Steps {
     /// How the step on `track` stands for a fold, if that has it in sight.
     #[must_use]
     pub fn standing(&self, track: u32) -> Option<Standing> {
+        self.standing_before(track, track)
+    }
+
+    /// The same, where `newest` is the last track that was given out.
+    #[must_use]
+    pub fn standing_before(&self, track: u32, newest: u32) -> Option<Standing> {
         let _ = self.moment.get();
         let entry = track as usize % FOLLOWED_STEPS;
         if self.table.used() >> entry & 1 == 0 {
             return None;
         }
-        let standing = self.table.standing(entry, track)?;
+        let standing = self.table.standing(entry, newest)?;
         let expected = Self::number(standing.track);
         assert_eq!(standing.number, expected, "the number of another step");
         (standing.track == track).then_some(standing)

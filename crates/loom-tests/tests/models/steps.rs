@@ -4,7 +4,7 @@
 //! without its first ones.
 
 use metrale_loom_tests::{Bound, Found, Steps, beside, model, next_on_entry, spawn};
-use metrale_telemetry::runtime::{Anchor, FOLLOWED_STEPS};
+use metrale_telemetry::runtime::Anchor;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -55,10 +55,10 @@ fn a_number_is_that_of_its_step() {
     model(Bound::None, || {
         let steps = Steps::new();
         let recorder = enters(&steps, TRACK);
-        let number = steps.table.number(TRACK);
+        let number = steps.found_number(TRACK);
         assert!(number.is_none_or(|number| number == Steps::number(TRACK)));
         recorder();
-        assert_eq!(steps.table.number(TRACK), Some(Steps::number(TRACK)));
+        assert_eq!(steps.found_number(TRACK), Some(Steps::number(TRACK)));
     });
 }
 
@@ -134,11 +134,10 @@ fn lane_is_found(lost: fn(&Steps), newest: u32) {
         assert_eq!(steps.enter(TRACK), Found::First);
         assert_eq!(steps.enter(TRACK), Found::Counted);
         let recorder = beside(&steps, move |steps| lost(&steps));
-        let entry = TRACK as usize % FOLLOWED_STEPS;
         for _ in 0..2 {
-            let standing = steps.table.standing(entry, newest).expect("it waits");
-            let expected = if standing.lost { 1 << Steps::LANE } else { 0 };
-            assert_eq!(standing.lost_lanes | expected, standing.lost_lanes);
+            let standing = steps.standing_before(TRACK, newest).expect("it waits");
+            let is_noted = standing.lost_lanes == 1 << Steps::LANE;
+            assert!(is_noted || !standing.lost, "{standing:?}");
         }
         recorder();
     });
@@ -146,17 +145,17 @@ fn lane_is_found(lost: fn(&Steps), newest: u32) {
 
 #[test]
 fn the_lane_of_a_loss_is_found_with_it() {
-    lane_is_found(|steps| steps.table.lose(TRACK, Some(Steps::LANE)), TRACK);
+    lane_is_found(|steps| steps.lose(TRACK), TRACK);
 }
 
 #[test]
 fn the_lane_of_a_refusal_is_found_with_it() {
-    lane_is_found(|steps| steps.table.miss(TRACK, Some(Steps::LANE)), TRACK);
+    lane_is_found(|steps| steps.miss(TRACK), TRACK);
 }
 
 #[test]
 fn the_lane_of_a_loss_is_found_as_the_step_is_closed() {
-    lane_is_found(|steps| steps.table.lose(TRACK, Some(Steps::LANE)), TRACK + 4);
+    lane_is_found(|steps| steps.lose(TRACK), TRACK + 4);
 }
 
 #[test]
