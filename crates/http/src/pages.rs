@@ -27,7 +27,7 @@ use tower_http::timeout::TimeoutLayer;
 use crate::cached::Cached;
 use crate::metrics::Format;
 use crate::reading::Reading;
-use crate::steps::{LaidOut, RecentSteps};
+use crate::steps::{StepsJson, TimelineJson};
 use crate::{health, page, traces};
 
 /// Requests that are answered at once; more wait for their turn.
@@ -55,8 +55,8 @@ pub(crate) struct Served {
     pub(crate) telemetry: Arc<[&'static Telemetry]>,
     stuck_after: Duration,
     reading: Arc<Cached<Reading>>,
-    steps: Cached<Vec<RecentSteps>>,
-    timelines: Cached<Vec<LaidOut>>,
+    steps: Cached<Vec<StepsJson>>,
+    timelines: Cached<Vec<TimelineJson>>,
     registry: Result<Registry, RegisterError>,
     /// One is taken while a trace is sent.
     pub(crate) traces: Arc<Semaphore>,
@@ -141,16 +141,17 @@ impl Served {
         (clock, json(&reading.merged)).into_response()
     }
 
-    fn steps(&self) -> Arc<Vec<RecentSteps>> {
+    fn steps(&self) -> Arc<Vec<StepsJson>> {
         let reading = self.reading();
         let each = || self.telemetry.iter().zip(&reading.each);
-        self.steps.get(|| each().map(|(of, snapshot)| RecentSteps::take(of, snapshot)).collect())
+        self.steps.get(|| each().map(|(of, snapshot)| StepsJson::take(of, snapshot)).collect())
     }
 
-    fn timelines(&self) -> Arc<Vec<LaidOut>> {
+    fn timelines(&self) -> Arc<Vec<TimelineJson>> {
         let reading = self.reading();
         let each = || self.telemetry.iter().zip(&reading.each);
-        self.timelines.get(|| each().map(|(of, snapshot)| LaidOut::take(of, snapshot)).collect())
+        self.timelines
+            .get(|| each().map(|(of, snapshot)| TimelineJson::take(of, snapshot)).collect())
     }
 
     fn metrics(&self, headers: &HeaderMap) -> Response {

@@ -13,18 +13,18 @@ pub const STEPS: usize = 512;
 
 /// The last steps of a telemetry, the oldest first.
 #[derive(Debug, Serialize)]
-pub(crate) struct RecentSteps {
+pub(crate) struct StepsJson {
     /// As the label of its snapshot; null before there was a recorder.
     gpu: Option<String>,
     lanes: Vec<String>,
-    steps: Vec<Step>,
+    steps: Vec<StepJson>,
     /// The step that its timeline is of.
     timeline: Option<u64>,
 }
 
 /// A step. A lane has the place that it has in `lanes`.
 #[derive(Debug, Serialize)]
-struct Step {
+struct StepJson {
     number: u64,
     armed: bool,
     incomplete: bool,
@@ -39,27 +39,27 @@ struct Step {
 
 /// An armed step, laid out in time.
 #[derive(Debug, Serialize)]
-pub(crate) struct LaidOut {
+pub(crate) struct TimelineJson {
     gpu: Option<String>,
     lanes: Vec<String>,
     /// Null, and all else empty: none could be laid out yet.
     step: Option<u64>,
-    rows: Vec<Row>,
-    lane_spans: Vec<Span>,
-    launches: Vec<Span>,
-    regions: Vec<Span>,
+    rows: Vec<RowJson>,
+    lane_spans: Vec<SpanJson>,
+    launches: Vec<SpanJson>,
+    regions: Vec<SpanJson>,
     /// Of graphs among the launches.
-    parts: Vec<Part>,
+    parts: Vec<PartJson>,
 }
 
 #[derive(Debug, Serialize)]
-struct Row {
+struct RowJson {
     name: Option<String>,
     kind: RowKind,
 }
 
 #[derive(Debug, Serialize)]
-struct Span {
+struct SpanJson {
     /// From the step's anchor.
     start_ns: i64,
     ns: u64,
@@ -72,9 +72,9 @@ struct Span {
 
 /// One node of a graph, or several.
 #[derive(Debug, Serialize)]
-struct Part {
+struct PartJson {
     #[serde(flatten)]
-    span: Span,
+    span: SpanJson,
     nodes: u32,
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn last_timeline(telemetry: &Telemetry) -> Option<Timeline> {
     telemetry.timelines().pop()
 }
 
-impl RecentSteps {
+impl StepsJson {
     pub(crate) fn take(telemetry: &Telemetry, snapshot: &Snapshot) -> Self {
         // A cursor of our own: what an application has not read stays unread.
         let mut cursor = StepCursor::default();
@@ -102,14 +102,16 @@ impl RecentSteps {
         let (now_ns, lanes) = (telemetry.now_ns(), lanes(telemetry));
         Self {
             gpu: gpu(snapshot),
-            steps: (records.iter()).map(|record| Step::new(record, lanes.len(), now_ns)).collect(),
+            steps: (records.iter())
+                .map(|record| StepJson::new(record, lanes.len(), now_ns))
+                .collect(),
             lanes,
             timeline: last_timeline(telemetry).map(|timeline| timeline.step),
         }
     }
 }
 
-impl Step {
+impl StepJson {
     fn new(record: &StepRecord, lanes: usize, now_ns: u64) -> Self {
         let lanes = record.lanes.iter().take(lanes);
         Self {
@@ -127,7 +129,7 @@ impl Step {
     }
 }
 
-impl LaidOut {
+impl TimelineJson {
     pub(crate) fn take(telemetry: &Telemetry, snapshot: &Snapshot) -> Self {
         let timeline = last_timeline(telemetry);
         let step = timeline.as_ref().map(|timeline| timeline.step);
@@ -137,14 +139,14 @@ impl LaidOut {
         let mut row = |func: u64| {
             *places.entry(func).or_insert_with(|| {
                 let name = telemetry.row_name(func);
-                rows.push(Row {
+                rows.push(RowJson {
                     kind: name.as_ref().map(|name| name.kind).unwrap_or_default(),
                     name: name.map(|name| name.text.to_string()),
                 });
                 rows.len() - 1
             })
         };
-        let mut span = |span: &TimelineSpan| Span {
+        let mut span = |span: &TimelineSpan| SpanJson {
             start_ns: span.start_ns,
             ns: span.ns,
             stream: span.stream,
@@ -159,7 +161,7 @@ impl LaidOut {
             launches: timeline.launches.iter().map(&mut span).collect(),
             regions: timeline.regions.iter().map(&mut span).collect(),
             parts: (timeline.parts.iter())
-                .map(|part| Part { span: span(&part.span), nodes: part.nodes })
+                .map(|part| PartJson { span: span(&part.span), nodes: part.nodes })
                 .collect(),
             rows,
         }

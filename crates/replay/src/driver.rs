@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use cudarc::driver::result;
 use metrale_gpu_sys::cuda;
 
-use crate::options::{Driver, Options};
+use crate::options::{DriverChoice, Options};
 use crate::simulator::Simulator;
 
 /// The folder that holds the simulated driver; `cargo xtask` names it.
@@ -54,18 +54,20 @@ pub fn choose(options: &Options) -> Result<Running, NoDriver> {
     if std::env::var_os(STARTED_ANEW).is_some() {
         return on_simulator();
     }
-    if options.driver == Driver::Cuda && options.stamps.is_some() {
+    if options.driver == DriverChoice::Cuda && options.stamps.is_some() {
         return Err(NoDriver::StampsOnGpu);
     }
     // Stamps ask for the simulator.
     let asked = match options.driver {
-        Driver::Auto if options.stamps.is_some() => Driver::Sim,
+        DriverChoice::Auto if options.stamps.is_some() => DriverChoice::Sim,
         asked => asked,
     };
     match (asked, gpu()) {
-        (Driver::Sim, _) | (Driver::Auto, Err(_)) => Err(start_anew()),
-        (Driver::Cuda, Err(why)) => Err(NoDriver::NoGpu(why)),
-        (Driver::Auto | Driver::Cuda, Ok(path)) => Ok(Running { path, simulator: None }),
+        (DriverChoice::Sim, _) | (DriverChoice::Auto, Err(_)) => Err(start_anew()),
+        (DriverChoice::Cuda, Err(why)) => Err(NoDriver::NoGpu(why)),
+        (DriverChoice::Auto | DriverChoice::Cuda, Ok(path)) => {
+            Ok(Running { path, simulator: None })
+        }
     }
 }
 

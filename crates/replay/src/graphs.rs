@@ -12,7 +12,7 @@ use cudarc::driver::{CudaContext, CudaEvent, CudaGraph, CudaStream, DriverError,
 use metrale_gpu_runtime::timing::{Recorder, Twin, TwinsConfig, Updates};
 
 use crate::device::Device;
-use crate::plan::{Graph, Node, NodeKind, Plan, What};
+use crate::plan::{Graph, Node, NodeWork, Plan, What};
 use crate::play::PlayError;
 
 /// Marks of a twin that measures windows: so many that a demo has a sample of each
@@ -145,9 +145,9 @@ impl Capture<'_> {
     fn branch(&self, stream: &CudaStream, branch: &[Node]) -> Result<(), PlayError> {
         for node in branch {
             let function = match node.kind {
-                NodeKind::Kernel(kernel) => self.device.function(Some(kernel))?,
-                NodeKind::Copy => self.device.function(None)?,
-                NodeKind::Gap => &self.device.gap,
+                NodeWork::Kernel(kernel) => self.device.function(Some(kernel))?,
+                NodeWork::Copy => self.device.function(None)?,
+                NodeWork::Gap => &self.device.gap,
             };
             self.device.launch(stream, function, node.duration_ns)?;
         }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use metrale_http::{Pages, Server, Traces};
 use metrale_replay::file::write_whole;
-use metrale_replay::options::{self, NoOptions, Options, Stamps};
+use metrale_replay::options::{self, NoOptions, Options};
 use metrale_replay::plan::{self, Timing};
 use metrale_replay::play::{PlayError, Playing, Settings};
 use metrale_replay::progress::Progress;
@@ -50,11 +50,7 @@ fn main() -> ExitCode {
         Ok(trace) => trace,
         Err(error) => return fail(2, format!("{}: {error}", read_from.unwrap_or_default())),
     };
-    let stamps = options.stamps.unwrap_or(Stamps::Honest);
-    let timing = match stamps {
-        Stamps::Ideal => Timing::Ideal,
-        Stamps::Honest => Timing::Honest,
-    };
+    let timing = options.stamps.unwrap_or(Timing::Honest);
     let Options {
         every,
         twins,
@@ -69,7 +65,7 @@ fn main() -> ExitCode {
     } = options;
     let plan = plan::build(&trace, &Patterns::new(step_patterns, lanes), timing);
     drop(trace);
-    let settings = Settings { every, twins, stamps, trace: read_from };
+    let settings = Settings { every, twins, timing, trace: read_from };
     let playing = match Playing::new(&plan, &running, settings) {
         Ok(playing) => playing,
         // The trace asks for more than there can be.

@@ -13,9 +13,8 @@ use metrale_telemetry::{ConfigError, LaneNamesError, Telemetry, TelemetryConfig}
 use crate::device::{self, Device};
 use crate::driver::Running;
 use crate::graphs;
-use crate::options::Stamps;
 use crate::pace::Pace;
-use crate::plan::Plan;
+use crate::plan::{Plan, Timing};
 use crate::report::Report;
 use crate::serve::{self, Asked};
 use crate::simulator::Simulator;
@@ -60,7 +59,7 @@ pub struct Settings {
     /// Graphs have twins, which tell what is in them.
     pub twins: bool,
     /// On the simulated driver: when the host launches.
-    pub stamps: Stamps,
+    pub timing: Timing,
     /// The trace's path; none for the built-in workload.
     pub trace: Option<String>,
 }
@@ -90,7 +89,7 @@ impl<'p> Playing<'p> {
         if let Some(simulator) = simulator {
             simulator.set_device_count(devices as u32);
         }
-        if let (Some(simulator), Stamps::Honest) = (simulator, settings.stamps) {
+        if let (Some(simulator), Timing::Honest) = (simulator, settings.timing) {
             simulator.cost_as_a_real_driver();
         }
         let player = Player::new(plan, devices as u32, &settings, simulator)?;

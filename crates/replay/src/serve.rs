@@ -45,7 +45,7 @@ pub(crate) fn run(
     start_ns: u64,
     pace: Option<Pace>,
 ) -> Result<Asked, PlayError> {
-    let mut server = Server {
+    let mut serving = ServingLoop {
         player,
         simulator,
         start_ns,
@@ -59,10 +59,10 @@ pub(crate) fn run(
         launched: HashSet::new(),
         asked: Asked::default(),
     };
-    while let Some(what) = server.next() {
-        server.perform(what)?;
+    while let Some(what) = serving.next() {
+        serving.perform(what)?;
     }
-    Ok(server.asked)
+    Ok(serving.asked)
 }
 
 /// The lane spans that begin and end within one step and around each other, on
@@ -98,13 +98,13 @@ fn guarded(plan: &Plan) -> HashSet<u32> {
 
 /// An open step.
 #[derive(Clone)]
-enum OpenStep<'p> {
+enum StepHandle<'p> {
     Guard(Rc<StepGuard<'p>>),
     /// It began while another was open.
     Number(Step),
 }
 
-impl OpenStep<'_> {
+impl StepHandle<'_> {
     fn step(&self) -> Step {
         match self {
             Self::Guard(guard) => guard.step(),
@@ -113,7 +113,7 @@ impl OpenStep<'_> {
     }
 }
 
-struct Server<'p> {
+struct ServingLoop<'p> {
     player: &'p Player<'p>,
     simulator: Option<&'p Simulator>,
     start_ns: u64,
@@ -124,7 +124,7 @@ struct Server<'p> {
     /// The plan's step of the operation.
     of: Option<u32>,
     /// The open steps, the one begun last at the end.
-    steps: Vec<(Option<u32>, OpenStep<'p>)>,
+    steps: Vec<(Option<u32>, StepHandle<'p>)>,
     /// Open lane spans that are tokens, by index into [`Plan::spans`].
     open: HashMap<u32, Option<SpanToken>>,
     /// The graphs that were launched.
@@ -132,7 +132,7 @@ struct Server<'p> {
     asked: Asked,
 }
 
-impl<'p> Server<'p> {
+impl<'p> ServingLoop<'p> {
     /// The next operation, at its time.
     fn next(&mut self) -> Option<What> {
         let op = self.ops.next()?;
@@ -172,9 +172,9 @@ impl<'p> Server<'p> {
         // One scheduler drives all devices: the first decides for all.
         let first = self.player.devices.first().ok_or(PlayError::Plan("no device"))?;
         let step = if self.steps.is_empty() {
-            OpenStep::Guard(Rc::new(first.recorder.step()))
+            StepHandle::Guard(Rc::new(first.recorder.step()))
         } else {
-            OpenStep::Number(first.recorder.telemetry().step_begin())
+            StepHandle::Number(first.recorder.telemetry().step_begin())
         };
         let planned = self.of.and_then(|of| self.player.plan.steps.get(of as usize));
         if let Some(shape) = planned.and_then(|planned| planned.shape) {
@@ -197,20 +197,20 @@ impl<'p> Server<'p> {
 
     /// The recorder's step of the operation; work outside every step belongs to
     /// the one begun last.
-    fn open_step(&self) -> Option<&OpenStep<'p>> {
+    fn open_step(&self) -> Option<&StepHandle<'p>> {
         let own = self.steps.iter().find(|(of, _)| *of == self.of);
         own.or(self.steps.last()).map(|(_, step)| step)
     }
 
     fn step(&self) -> Step {
-        self.open_step().map_or(Step::UNMEASURED, OpenStep::step)
+        self.open_step().map_or(Step::UNMEASURED, StepHandle::step)
     }
 
     /// A lane from its begin to its end, as a guard.
     fn lane(&mut self, span: u32) -> Result<(), PlayError> {
         let planned = self.span(span)?;
         let lane = planned.lane.index();
-        let Some(OpenStep::Guard(step)) = self.open_step().cloned() else {
+        let Some(StepHandle::Guard(step)) = self.open_step().cloned() else {
             return self.begin_lane(span);
         };
         let device = self.player.device(planned.stream)?;

@@ -10,11 +10,11 @@ use metrale_telemetry::snapshot::{LaneSnapshot, RowKind, TwinLedger};
 use crate::check::{self, Check};
 use crate::device::COPIES;
 use crate::driver::Running;
-use crate::options::Stamps;
-use crate::plan::{Launched, RowKey};
+use crate::plan::{Launched, RowKey, Timing};
 use crate::play::{Player, Settings};
 use crate::report::{
-    self, DeviceRow, GraphRow, KernelRow, LaneRow, Report, SCHEMA, Shown, excess, is_recorded,
+    DeviceRow, DriverKind, GraphTotals, KernelRow, LaneRow, LedgerTotals, Report, SCHEMA, Shown,
+    Stamps, excess, is_recorded,
 };
 use crate::serve::Asked;
 use crate::simulator::Simulator;
@@ -45,10 +45,10 @@ impl Player<'_> {
             (self.telemetry.iter()).map(|telemetry| telemetry.snapshot()).collect();
         let snapshot = merged(devices.iter().cloned());
         let (launches, in_graphs) = self.plan.graph_totals();
-        let (driver, stamps) = match (&running.simulator, settings.stamps) {
-            (None, _) => (report::Driver::Cuda, report::Stamps::Device),
-            (Some(_), Stamps::Ideal) => (report::Driver::Simulated, report::Stamps::Ideal),
-            (Some(_), Stamps::Honest) => (report::Driver::Simulated, report::Stamps::Honest),
+        let (driver, stamps) = match (&running.simulator, settings.timing) {
+            (None, _) => (DriverKind::Cuda, Stamps::Device),
+            (Some(_), Timing::Ideal) => (DriverKind::Simulated, Stamps::Ideal),
+            (Some(_), Timing::Honest) => (DriverKind::Simulated, Stamps::Honest),
         };
         let lanes = self.lane_rows(&devices);
         let mut kernels = self.inside_rows(&devices, &settings, &asked.launches);
@@ -57,7 +57,7 @@ impl Player<'_> {
             let by_time = b.total_ns.cmp(&a.total_ns);
             by_time.then_with(|| (a.key(), a.in_graph).cmp(&(b.key(), b.in_graph)))
         });
-        let check = (stamps == report::Stamps::Ideal).then(|| Check {
+        let check = (stamps == Stamps::Ideal).then(|| Check {
             lanes: check::lanes(self.plan, &lanes),
             kernels: (settings.every == 1).then(|| check::kernels(self.plan, &kernels)),
         });
@@ -75,9 +75,9 @@ impl Player<'_> {
             lanes,
             devices: (0..).zip(&devices).map(device_row).collect(),
             kernels,
-            graphs: GraphRow { launches, kernels: in_graphs, mark_ns: mark_ns(&snapshot) },
+            graphs: GraphTotals { launches, kernels: in_graphs, mark_ns: mark_ns(&snapshot) },
             twins: settings.twins.then(|| self.twins()),
-            ledger: self.ledger_row(snapshot.table_full),
+            ledger: LedgerTotals { spans: self.ledger(), table_full: snapshot.table_full },
             driver_calls: (running.simulator.iter())
                 .flat_map(|simulator| self.calls_since(simulator))
                 .collect(),
@@ -238,22 +238,5 @@ impl Player<'_> {
         row.incomplete_steps = measured.incomplete.steps;
         row.incomplete_ns = measured.incomplete.ns;
         row
-    }
-
-    fn ledger_row(&self, table_full: u64) -> report::Ledger {
-        let ledger = self.ledger();
-        report::Ledger {
-            attempts: ledger.attempts,
-            begun: ledger.begun,
-            landed: ledger.landed,
-            dropped: ledger.dropped,
-            refused: ledger.refused,
-            failed: ledger.failed,
-            cancelled: ledger.cancelled,
-            reclaimed: ledger.reclaimed,
-            in_flight: ledger.in_flight,
-            stale_ends: ledger.stale_ends,
-            table_full,
-        }
     }
 }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroI64;
 
 use crate::steps::Lane;
-use crate::trace::{Annotation, Call, CallKind, Stream, Trace, Work, WorkKind};
+use crate::trace::{Annotation, Call, CallKind, StreamId, Trace, Work, WorkKind};
 
 /// A generated timeline and what it adds up to.
 #[derive(Clone, Debug, Default)]
@@ -104,35 +104,36 @@ pub fn builtin() -> Workload {
 
 /// A workload of `steps` steps.
 pub fn generate(steps: usize, seed: u64) -> Workload {
-    let mut server = Server { random: seed, ..Server::default() };
-    let process = server.out.trace.ids.intern(b"server");
-    let device = server.out.trace.ids.intern(b"0");
+    let mut generator = Generator { random: seed, ..Generator::default() };
+    let process = generator.out.trace.ids.intern(b"server");
+    let device = generator.out.trace.ids.intern(b"0");
     for stream in [&b"7"[..], b"13"] {
-        let stream = server.out.trace.ids.intern(stream);
-        server.out.trace.streams.push(Stream { device, stream });
+        let stream = generator.out.trace.ids.intern(stream);
+        generator.out.trace.streams.push(StreamId { device, stream });
     }
-    server.process = process;
+    generator.process = process;
     let (mut running, mut waiting) = (24u64, 2u64);
     for _ in 0..steps {
         // A request comes every four steps; the more there are, the sooner one goes.
         if waiting > 0 {
-            server.admit(waiting);
-            server.step(Lane::Prefill, running, waiting);
+            generator.admit(waiting);
+            generator.step(Lane::Prefill, running, waiting);
             running = (running + waiting).min(32);
             waiting = 0;
         } else {
-            server.step(Lane::Decode, running, 0);
+            generator.step(Lane::Decode, running, 0);
         }
-        waiting += u64::from(server.next(4) == 0);
-        running -= u64::from(running > 8 && server.next(96) < running);
+        waiting += u64::from(generator.next(4) == 0);
+        running -= u64::from(running > 8 && generator.next(96) < running);
     }
-    server.out.trace.events = (server.out.trace.work.len() + server.out.trace.calls.len()) as u64;
-    server.out.trace.rebase();
-    server.out
+    generator.out.trace.events =
+        (generator.out.trace.work.len() + generator.out.trace.calls.len()) as u64;
+    generator.out.trace.rebase();
+    generator.out
 }
 
 #[derive(Default)]
-struct Server {
+struct Generator {
     out: Workload,
     random: u64,
     process: u32,
@@ -151,7 +152,7 @@ const TO_HOST: &str = "Memcpy DtoH (Device -> Pinned)";
 /// From a launch call to the earliest start on the GPU.
 const LATENCY_NS: i64 = 4_200;
 
-impl Server {
+impl Generator {
     /// A number below `bound`, by splitmix64.
     fn next(&mut self, bound: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -29,7 +29,7 @@ fn refused(arguments: &[&str]) -> String {
 #[test]
 fn bad_flags() {
     assert!(refused(&["--bogus"]).contains("--bogus"));
-    assert!(refused(&["--every", "0"]).contains("1 or more"));
+    assert!(refused(&["--every", "0"]).contains("from 1 to"));
     assert!(refused(&["--driver", "gpu"]).contains("auto, sim or cuda"));
     assert!(refused(&["--stamps", "x\ny"]).contains("ideal or honest"));
 }

@@ -9,7 +9,7 @@ use std::cell::Cell;
 
 use common::bytes::{gzip, read};
 use metrale_replay::model;
-use metrale_replay::plan::{self, NodeKind, Plan, Timing, What};
+use metrale_replay::plan::{self, NodeWork, Plan, Timing, What};
 use metrale_replay::steps::Patterns;
 use metrale_replay::trace::{Trace, WorkKind};
 use proptest::prelude::*;
@@ -200,7 +200,7 @@ fn check(trace: &Trace, plan: &Plan) {
             }
             What::Graph { graph } => {
                 let nodes = plan.graphs[graph as usize].nodes();
-                for (node, ..) in nodes.filter(|(node, ..)| node.kind != NodeKind::Gap) {
+                for (node, ..) in nodes.filter(|(node, ..)| node.kind != NodeWork::Gap) {
                     works += 1;
                     time += node.duration_ns;
                 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use common::bytes::read;
 use metrale_replay::model;
-use metrale_replay::plan::{self, Node, NodeKind, Plan, Timing, What};
+use metrale_replay::plan::{self, Node, NodeWork, Plan, Timing, What};
 use metrale_replay::steps::{Lane, Patterns};
 
 fn plan(timing: Timing) -> Plan {
@@ -72,9 +72,9 @@ fn the_graph_is_one_and_forks() {
     assert_eq!(plan.graphs.len(), 1, "both launches are of one graph");
     let kernel = |name: &str, duration_ns| {
         let number = plan.kernels.iter().position(|kernel| kernel.contains(name)).expect(name);
-        Node { kind: NodeKind::Kernel(number as u32), duration_ns }
+        Node { kind: NodeWork::Kernel(number as u32), duration_ns }
     };
-    let gap = |duration_ns| Node { kind: NodeKind::Gap, duration_ns };
+    let gap = |duration_ns| Node { kind: NodeWork::Gap, duration_ns };
     let graph = &plan.graphs[0];
     assert_eq!(plan.streams[graph.stream as usize].name, "7");
     // The second kernel of stream 7 runs beside that of stream 20.

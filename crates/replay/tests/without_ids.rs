@@ -6,7 +6,7 @@ mod common;
 use common::record::{DECODE, PREFILL, kernel, launch, read, step};
 use metrale_replay::plan::{self, Plan, Timing, What};
 use metrale_replay::steps::{Lane, Patterns};
-use metrale_replay::trace::{Annotation, Call, CallKind, Stream, Trace, Work, WorkKind};
+use metrale_replay::trace::{Annotation, Call, CallKind, StreamId, Trace, Work, WorkKind};
 use proptest::prelude::*;
 
 /// The step of each kernel, by its name.
@@ -78,7 +78,7 @@ fn step_name(step: u32) -> String {
 /// Four steps of 10 ns on the host; the works with an id are launched in theirs,
 /// and named by their place in the list.
 fn trace(works: &[(u32, bool, i64, u64)]) -> Trace {
-    let stream = Stream { device: 0, stream: 0 };
+    let stream = StreamId { device: 0, stream: 0 };
     let mut trace = Trace { streams: vec![stream; works.len()], ..Trace::default() };
     for step in 0..4 {
         trace.annotations.push(Annotation {

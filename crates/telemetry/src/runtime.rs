@@ -6,8 +6,8 @@
 //! No part of the public interface: it changes with `metrale-gpu-runtime`.
 
 pub use crate::graph::{
-    ENOUGH_PLANS, GraphEdge, GraphEstimates, GraphShape, GraphTotal, Inside, Interval, LEAST_MARKS,
-    Mark, MarkPlace, NodeRow, Plan, Planner, Point, Reading, ReadingError, ShapeError,
+    ENOUGH_PLANS, GraphEdge, GraphEstimates, GraphShape, GraphTotal, Inside, LEAST_MARKS, Mark,
+    MarkPlace, NodeRow, Plan, Planner, Point, Reading, ReadingError, Segment, ShapeError,
     TooFewMarksError, WINDOW_NODES,
 };
 pub use crate::instrument::buckets::{BUCKETS, bucket_index, bucket_upper_ns};

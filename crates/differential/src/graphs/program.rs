@@ -37,7 +37,7 @@ pub(super) struct Recipe {
 
 /// What is done, by choices among what there is.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Action {
+pub(super) enum GraphAction {
     /// Launches a graph so often in one step.
     Replay { graph: u8, stream: u8, times: u8 },
     /// Begins a capture in that mode, does so within, launches a graph, and ends it.
@@ -80,7 +80,7 @@ pub(super) enum Fault {
 
 /// What a recorder has.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Setup {
+pub(super) struct RecorderSetup {
     /// Its driver shows nothing newer.
     pub(super) driver: u32,
     pub(super) slots: usize,
@@ -92,9 +92,9 @@ pub(super) struct Setup {
 
 #[derive(Clone, Debug)]
 pub(super) struct Program {
-    pub(super) setup: Setup,
+    pub(super) setup: RecorderSetup,
     pub(super) graphs: Vec<Recipe>,
-    pub(super) operations: Vec<(Option<Fault>, Action)>,
+    pub(super) operations: Vec<(Option<Fault>, GraphAction)>,
 }
 
 pub(super) fn programs() -> impl Strategy<Value = Program> {
@@ -103,12 +103,12 @@ pub(super) fn programs() -> impl Strategy<Value = Program> {
         .prop_map(|(setup, graphs, operations)| Program { setup, graphs, operations })
 }
 
-fn setups() -> impl Strategy<Value = Setup> {
+fn setups() -> impl Strategy<Value = RecorderSetup> {
     let driver = select(&[11_040, 12_000, 12_030, 13_000][..]);
     let slots = prop_oneof![1 => 2..4usize, 4 => Just(64)];
     let marks = prop_oneof![1 => 5..9usize, 1 => Just(64)];
     (driver, slots, marks, 1..6usize, 1..5u32, weighted(0.8)).prop_map(
-        |(driver, slots, marks, resident, plan_launches, always)| Setup {
+        |(driver, slots, marks, resident, plan_launches, always)| RecorderSetup {
             driver,
             slots,
             marks,
@@ -147,27 +147,27 @@ fn withins() -> impl Strategy<Value = Within> {
     ]
 }
 
-fn actions() -> impl Strategy<Value = Action> {
+fn actions() -> impl Strategy<Value = GraphAction> {
     // Mostly the first: one where a twin may run.
     let stream = || prop_oneof![3 => Just(0), 1 => any::<u8>()];
     let graph = || prop_oneof![2 => Just(0), 1 => any::<u8>()];
     prop_oneof![
         12 => (graph(), stream(), 1..4u8)
-            .prop_map(|(graph, stream, times)| Action::Replay { graph, stream, times }),
+            .prop_map(|(graph, stream, times)| GraphAction::Replay { graph, stream, times }),
         2 => (graph(), stream(), 0..3u8, withins()).prop_map(
-            |(graph, stream, mode, within)| Action::Capture { graph, stream, mode, within }
+            |(graph, stream, mode, within)| GraphAction::Capture { graph, stream, mode, within }
         ),
-        1 => (stream(), any::<u16>()).prop_map(|(stream, ns)| Action::Kernel { stream, ns }),
+        1 => (stream(), any::<u16>()).prop_map(|(stream, ns)| GraphAction::Kernel { stream, ns }),
         3 => (graph(), any::<u8>(), any::<u16>(), weighted(0.05)).prop_map(
-            |(graph, node, ns, missed)| Action::Update { graph, node, ns, missed }
+            |(graph, node, ns, missed)| GraphAction::Update { graph, node, ns, missed }
         ),
         1 => (any::<u8>(), any::<u8>())
-            .prop_map(|(graph, longer)| Action::Replace { graph, longer }),
-        1 => (stream(), stream()).prop_map(|(first, second)| Action::Order { first, second }),
-        6 => (0..2_000_000u32).prop_map(|ns| Action::Advance { ns }),
-        1 => stream().prop_map(|stream| Action::Synchronize { stream }),
+            .prop_map(|(graph, longer)| GraphAction::Replace { graph, longer }),
+        1 => (stream(), stream()).prop_map(|(first, second)| GraphAction::Order { first, second }),
+        6 => (0..2_000_000u32).prop_map(|ns| GraphAction::Advance { ns }),
+        1 => stream().prop_map(|stream| GraphAction::Synchronize { stream }),
         14 => (graph(), withins())
-            .prop_map(|(graph, within)| Action::Recorder { graph, within }),
+            .prop_map(|(graph, within)| GraphAction::Recorder { graph, within }),
     ]
 }
 

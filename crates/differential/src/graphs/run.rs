@@ -2,7 +2,7 @@
 //! An application with graphs, at work on the simulated driver, with or without a
 //! recorder that makes twins of them. What it does is the program's alone.
 
-use super::program::{Action, BRANCHES, Fault, Program, STREAMS, Within};
+use super::program::{BRANCHES, Fault, GraphAction, Program, STREAMS, Within};
 use crate::guest::telemetry;
 use metrale_gpu_runtime::timing::{
     ContextRef, GraphLaunch, Harvest, KernelRef, RawGraph, Recorder, RecorderConfig, StreamRef,
@@ -183,18 +183,18 @@ impl Run<'_> {
         usize::from(choice) % self.graphs.len()
     }
 
-    fn act(&mut self, action: Action) {
-        if let Action::Capture { within: Within::Make(_), .. }
-        | Action::Recorder { within: Within::Make(_), .. } = action
+    fn act(&mut self, action: GraphAction) {
+        if let GraphAction::Capture { within: Within::Make(_), .. }
+        | GraphAction::Recorder { within: Within::Make(_), .. } = action
         {
             // A twin goes when its launches are over: nothing else knows of them.
             (0..STREAMS as u8).for_each(|stream| self.synchronize(stream));
         }
         match action {
-            Action::Replay { graph, stream, times } => {
+            GraphAction::Replay { graph, stream, times } => {
                 self.replay(self.graph(graph), self.stream(stream), times);
             }
-            Action::Capture { graph, stream, mode, within } => {
+            GraphAction::Capture { graph, stream, mode, within } => {
                 let on = self.stream(stream);
                 self.app.begin_capture(on, u32::from(mode));
                 self.within(self.graph(graph), within);
@@ -204,15 +204,15 @@ impl Run<'_> {
                 let nodes = app::nodes(captured).map_or(0, |nodes| nodes.len());
                 self.seen.push((self.operation, "nodes captured", nodes as u64));
             }
-            Action::Kernel { stream, ns } => self.kernel(self.stream(stream), ns.into()),
-            Action::Update { graph, node, ns, missed } => self.update(graph, node, ns, missed),
-            Action::Replace { graph, longer } => self.replace(self.graph(graph), longer),
-            Action::Order { first, second } => {
+            GraphAction::Kernel { stream, ns } => self.kernel(self.stream(stream), ns.into()),
+            GraphAction::Update { graph, node, ns, missed } => self.update(graph, node, ns, missed),
+            GraphAction::Replace { graph, longer } => self.replace(self.graph(graph), longer),
+            GraphAction::Order { first, second } => {
                 self.order(self.stream(first), self.stream(second));
             }
-            Action::Advance { ns } => control::advance_ns(ns.into()),
-            Action::Synchronize { stream } => self.synchronize(stream),
-            Action::Recorder { graph, within } => self.within(self.graph(graph), within),
+            GraphAction::Advance { ns } => control::advance_ns(ns.into()),
+            GraphAction::Synchronize { stream } => self.synchronize(stream),
+            GraphAction::Recorder { graph, within } => self.within(self.graph(graph), within),
         }
     }
 

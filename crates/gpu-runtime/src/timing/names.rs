@@ -54,7 +54,7 @@ fn new_row(kind: RowKind) -> u64 {
 pub(super) struct Names {
     /// The generation that they belong to.
     born: u32,
-    places: Box<[Place]>,
+    places: Box<[FunctionPlace]>,
     is_full: AtomicBool,
     lost: Counter,
     book: Mutex<Book>,
@@ -62,7 +62,7 @@ pub(super) struct Names {
 
 /// A function that was met. Written under the lock only.
 #[derive(Default)]
-struct Place {
+struct FunctionPlace {
     /// 0 until the place is taken, and then for ever this handle.
     func: AtomicU64,
     /// 0 once the handle was forgotten.
@@ -97,7 +97,7 @@ impl Names {
     pub(super) fn new() -> Self {
         Self {
             born: process::generation(),
-            places: (0..PLACES).map(|_| Place::default()).collect(),
+            places: (0..PLACES).map(|_| FunctionPlace::default()).collect(),
             is_full: AtomicBool::new(false),
             lost: Counter::new(),
             book: Mutex::default(),
@@ -122,7 +122,7 @@ impl Names {
     }
 
     /// The place of a handle and whether it is the handle's; else an empty one.
-    fn probe(&self, func: u64, order: Ordering) -> Option<(&Place, bool)> {
+    fn probe(&self, func: u64, order: Ordering) -> Option<(&FunctionPlace, bool)> {
         // The Fibonacci hash of the kernel table.
         let first = func.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - PLACES.trailing_zeros());
         let (head, tail) = self.places.split_at(first as usize);

@@ -8,11 +8,11 @@
 use std::collections::HashMap;
 
 use super::join::join;
-use super::lanes::{self, Edge, Marked};
+use super::lanes::{self, LaneMark, Marked};
 use super::notes::notes;
 use super::overruns;
 use super::units::{Units, units};
-use super::{Op, Plan, Step, Stream, Timing, What};
+use super::{Op, Plan, PlannedStep, Stream, Timing, What};
 use crate::steps::{Patterns, Steps};
 use crate::trace::{Trace, WorkKind};
 
@@ -30,7 +30,7 @@ pub fn build(trace: &Trace, patterns: &Patterns, timing: Timing) -> Plan {
         if numbers[step as usize].is_none() {
             let found = &steps.all()[step as usize];
             numbers[step as usize] = Some(plan.steps.len() as u32);
-            plan.steps.push(Step {
+            plan.steps.push(PlannedStep {
                 name: trace.names.text(found.name),
                 lane: found.what.lane,
                 shape: found.what.shape,
@@ -133,8 +133,8 @@ fn operations(trace: &Trace, units: &Units, spans: &[Marked], numbers: &[Option<
         let step = unit.step.and_then(|step| numbers[step as usize]);
         let Some(&first) = units.works(unit).first() else {
             match unit.mark {
-                Some(Edge::Begin(span)) => push(What::LaneBegin { span }, step),
-                Some(Edge::End(span)) => push(What::LaneEnd { span }, step),
+                Some(LaneMark::Begin(span)) => push(What::LaneBegin { span }, step),
+                Some(LaneMark::End(span)) => push(What::LaneEnd { span }, step),
                 None => {}
             }
             continue;

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::mem;
 
-use super::{Graph, Node, NodeKind};
+use super::{Graph, Node, NodeWork};
 use crate::trace::{Work, WorkKind};
 
 /// Branches of a part at most: each is captured on a stream.
@@ -25,7 +25,7 @@ impl Branch {
     fn add(&mut self, start_ns: u64, node: Node) {
         let gap_ns = start_ns.saturating_sub(self.end_ns);
         if gap_ns > 0 {
-            self.nodes.push(Node { kind: NodeKind::Gap, duration_ns: gap_ns });
+            self.nodes.push(Node { kind: NodeWork::Gap, duration_ns: gap_ns });
         }
         self.nodes.push(node);
         self.end_ns += gap_ns + node.duration_ns;
@@ -108,8 +108,8 @@ pub(super) fn build(works: &[Work], mut kernel: impl FnMut(u32) -> u32) -> Graph
     for work in works {
         *busy.entry(work.stream).or_default() += work.duration_ns;
         let kind = match work.kind {
-            WorkKind::Kernel(name) | WorkKind::Graph(name) => NodeKind::Kernel(kernel(name)),
-            WorkKind::Copy(_) => NodeKind::Copy,
+            WorkKind::Kernel(name) | WorkKind::Graph(name) => NodeWork::Kernel(kernel(name)),
+            WorkKind::Copy(_) => NodeWork::Copy,
         };
         let node = Node { kind, duration_ns: work.duration_ns };
         builder.add(work.start_ns.abs_diff(first_ns), node);

@@ -25,7 +25,7 @@ pub(super) struct Marked {
 const NONE: u32 = u32::MAX;
 
 /// A lane's own range.
-pub(super) struct Range {
+pub(super) struct StepRange {
     /// Index into [`Steps::all`].
     pub(super) step: u32,
     pub(super) stream: u32,
@@ -35,18 +35,18 @@ pub(super) struct Range {
 
 /// The mark of a range, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Edge {
+pub(super) enum LaneMark {
     Begin(u32),
     End(u32),
 }
 
 /// The ranges that the trace has of lanes, in the order of their begins.
-pub(super) fn ranges(trace: &Trace, steps: &Steps) -> Vec<Range> {
+pub(super) fn ranges(trace: &Trace, steps: &Steps) -> Vec<StepRange> {
     let steps = (0u32..).zip(steps.all());
     let steps: HashMap<_, _> =
         steps.filter_map(|(number, step)| Some((step.id?, number))).collect();
     let of = |range: &LaneRange| {
-        Some(Range {
+        Some(StepRange {
             step: *steps.get(&range.id)?,
             stream: range.stream,
             start_ns: range.start_ns,
@@ -59,8 +59,12 @@ pub(super) fn ranges(trace: &Trace, steps: &Steps) -> Vec<Range> {
 }
 
 /// Their spans; `numbers` has the plan's number of each step.
-pub(super) fn of_ranges(ranges: &[Range], steps: &Steps, numbers: &[Option<u32>]) -> Vec<LaneSpan> {
-    let of = |range: &Range| LaneSpan {
+pub(super) fn of_ranges(
+    ranges: &[StepRange],
+    steps: &Steps,
+    numbers: &[Option<u32>],
+) -> Vec<LaneSpan> {
+    let of = |range: &StepRange| LaneSpan {
         lane: steps.all()[range.step as usize].what.lane,
         step: numbers[range.step as usize],
         stream: range.stream,

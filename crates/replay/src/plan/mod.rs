@@ -50,7 +50,7 @@ pub struct Plan {
     /// Distinct graphs; one may be launched many times.
     pub graphs: Vec<Graph>,
     /// Steps with GPU work, in the order in which they begin on the GPU.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PlannedStep>,
     /// The lane spans of the replay.
     pub spans: Vec<LaneSpan>,
     /// What the host does.
@@ -72,7 +72,7 @@ pub struct Stream {
 
 /// A step of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct PlannedStep {
     /// Its recorded name.
     pub name: String,
     /// Its lane; admit where it serves no tokens.
@@ -208,14 +208,14 @@ pub struct Graph {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Node {
     /// What runs.
-    pub kind: NodeKind,
+    pub kind: NodeWork,
     /// How long, nanoseconds.
     pub duration_ns: u64,
 }
 
 /// What a node of a graph is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum NodeKind {
+pub enum NodeWork {
     /// Index into [`Plan::kernels`].
     Kernel(u32),
     /// A copy or a set of memory.
@@ -253,14 +253,14 @@ impl Graph {
     pub fn inside(&self) -> impl Iterator<Item = (u32, u64, u64)> {
         let known = self.nodes().filter(|_| self.name.is_none());
         known.filter_map(|(node, begin_ns, end_ns)| match node.kind {
-            NodeKind::Kernel(kernel) => Some((kernel, begin_ns, end_ns)),
-            NodeKind::Copy | NodeKind::Gap => None,
+            NodeWork::Kernel(kernel) => Some((kernel, begin_ns, end_ns)),
+            NodeWork::Copy | NodeWork::Gap => None,
         })
     }
 
     /// Nodes that are kernels.
     pub fn kernels(&self) -> usize {
-        self.nodes().filter(|(node, ..)| matches!(node.kind, NodeKind::Kernel(_))).count()
+        self.nodes().filter(|(node, ..)| matches!(node.kind, NodeWork::Kernel(_))).count()
     }
 
     /// From the graph's start to its last node's end, nanoseconds.

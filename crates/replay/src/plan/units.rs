@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::num::NonZeroI64;
 
 use super::join::{Joined, is_graph};
-use super::lanes::{Edge, Range};
+use super::lanes::{LaneMark, StepRange};
 use super::{Graph, Timing, graph, place};
 use crate::steps::Steps;
 use crate::trace::{Trace, Work, WorkKind};
@@ -26,7 +26,7 @@ pub(super) struct Unit {
     pub(super) step: Option<u32>,
     /// Index into the plan's graphs.
     pub(super) graph: Option<u32>,
-    pub(super) mark: Option<Edge>,
+    pub(super) mark: Option<LaneMark>,
     /// The stream it is launched on.
     pub(super) stream: u32,
     /// First GPU start.
@@ -102,7 +102,7 @@ pub(super) fn units(
     steps: &Steps,
     joined: &Joined,
     timing: Timing,
-    ranges: &[Range],
+    ranges: &[StepRange],
 ) -> Units {
     let mut units = group(trace, steps, joined);
     build_graphs(trace, &mut units);
@@ -205,14 +205,14 @@ fn build_graphs(trace: &Trace, units: &mut Units) {
 }
 
 /// Adds the marks where lanes' own ranges begin and end.
-fn mark(units: &mut Vec<Unit>, ranges: &[Range]) {
+fn mark(units: &mut Vec<Unit>, ranges: &[StepRange]) {
     if ranges.is_empty() {
         return;
     }
     for (span, range) in (0..).zip(ranges) {
         let begin_ns = range.start_ns;
         let end_ns = begin_ns.saturating_add_unsigned(range.ns);
-        for (mark, at_ns) in [(Edge::Begin(span), begin_ns), (Edge::End(span), end_ns)] {
+        for (mark, at_ns) in [(LaneMark::Begin(span), begin_ns), (LaneMark::End(span), end_ns)] {
             units.push(Unit {
                 from: 0,
                 count: 0,
@@ -229,9 +229,9 @@ fn mark(units: &mut Vec<Unit>, ranges: &[Range]) {
     // empty range after its begin.
     units.sort_by_key(|unit| {
         let rank = match unit.mark {
-            Some(Edge::End(span)) if ranges[span as usize].ns > 0 => 0,
-            Some(Edge::Begin(_)) => 1,
-            Some(Edge::End(_)) => 2,
+            Some(LaneMark::End(span)) if ranges[span as usize].ns > 0 => 0,
+            Some(LaneMark::Begin(_)) => 1,
+            Some(LaneMark::End(_)) => 2,
             None => 3,
         };
         (unit.start_ns, rank)

@@ -5,7 +5,7 @@
 use super::inside;
 use super::latency::latency;
 use super::text::Page;
-use super::{Excess, LaneRow, Ledger, Report, Stamps, count, number, share, shorten, time};
+use super::{Excess, LaneRow, LedgerTotals, Report, Stamps, count, number, share, shorten, time};
 use crate::check::{Check, Differences};
 
 /// Rows that are named where several miss spans.
@@ -157,7 +157,7 @@ fn cost(report: &Report, out: &mut Page) {
     let lanes_ns: u64 = report.lanes.iter().map(|lane| lane.total_ns).sum();
     if let (Some(begin_ns), Some(end_ns), 1..) = (floor.begin_ns, floor.end_ns, lanes_ns) {
         let steps = report.steps.max(1) as f64;
-        let spans = report.ledger.begun as f64;
+        let spans = report.ledger.spans.begun as f64;
         let host_ns = spans * (begin_ns + end_ns) as f64;
         text = format!(
             "a step's {:.1} spans take {} of host time, {:.2} % of its GPU time: {text}",
@@ -204,7 +204,8 @@ fn check(report: &Report) -> Option<String> {
             time(more_ns)
         ));
     };
-    let dropped = report.ledger.attempts == report.ledger.landed + report.ledger.dropped;
+    let dropped =
+        report.ledger.spans.attempts == report.ledger.spans.landed + report.ledger.spans.dropped;
     let off = |found: &Differences| off(found, if dropped { "dropped" } else { "lost" });
     Some(match kernels {
         Some(kernels) if off(kernels) == off(lanes) => {
@@ -238,7 +239,7 @@ fn off(found: &Differences, lost: &str) -> String {
     }
 }
 
-fn ledger(l: &Ledger, out: &mut Page) {
+fn ledger(LedgerTotals { spans: l, table_full }: &LedgerTotals, out: &mut Page) {
     let parts = |parts: &[(u64, &str)]| -> String {
         let shown: Vec<String> = parts
             .iter()
@@ -248,7 +249,7 @@ fn ledger(l: &Ledger, out: &mut Page) {
             .collect();
         shown.join(" + ")
     };
-    let full = l.stale_ends + l.table_full > 0;
+    let full = l.stale_ends + table_full > 0;
     if l.landed == l.attempts && !full {
         let all = count(l.attempts);
         out.fact("ledger", &format!("{all} attempts = {all} begun = {all} landed"));
@@ -267,7 +268,7 @@ fn ledger(l: &Ledger, out: &mut Page) {
     if full {
         out.fact(
             "",
-            &format!("{} stale ends, {} without a row", count(l.stale_ends), count(l.table_full)),
+            &format!("{} stale ends, {} without a row", count(l.stale_ends), count(*table_full)),
         );
     }
 }

@@ -60,7 +60,7 @@ mod tests {
             keys(&value["ledger"]),
             sorted(
                 "attempts begun landed dropped refused failed cancelled reclaimed in_flight \
-                 stale_ends table_full"
+                 stale_ends passes table_full"
             )
         );
         assert_eq!(

@@ -17,6 +17,7 @@ mod units;
 use std::collections::BTreeMap;
 
 use metrale_telemetry::Snapshot;
+use metrale_telemetry::kernel::Ledger;
 use metrale_telemetry::snapshot::{KernelLane, RowKind, StepSnapshot, TwinLedger};
 use serde::Serialize;
 
@@ -33,7 +34,7 @@ pub use units::{count, number, percent, share, time};
 /// Which driver ran the replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Driver {
+pub enum DriverKind {
     /// The simulated one.
     Simulated,
     /// A GPU's.
@@ -168,7 +169,7 @@ impl KernelRow {
 
 /// Graph launches of the replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct GraphRow {
+pub struct GraphTotals {
     /// Launches.
     pub launches: u64,
     /// Kernels in them.
@@ -179,27 +180,10 @@ pub struct GraphRow {
 
 /// Where every span went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Ledger {
-    /// Spans asked for: begun, dropped and refused.
-    pub attempts: u64,
-    /// Slots claimed.
-    pub begun: u64,
-    /// Spans measured.
-    pub landed: u64,
-    /// Turned away because the next slot was in use.
-    pub dropped: u64,
-    /// Turned away before a claim.
-    pub refused: u64,
-    /// Lost to the driver.
-    pub failed: u64,
-    /// Given up by the caller.
-    pub cancelled: u64,
-    /// Left open and taken back.
-    pub reclaimed: u64,
-    /// Not over yet.
-    pub in_flight: u64,
-    /// Ends of spans that were over already.
-    pub stale_ends: u64,
+pub struct LedgerTotals {
+    /// Of lanes and kernels together.
+    #[serde(flatten)]
+    pub spans: Ledger,
     /// Measured, but no row was free.
     pub table_full: u64,
 }
@@ -210,7 +194,7 @@ pub struct Report {
     /// Always [`SCHEMA`].
     pub schema: u32,
     /// Which driver.
-    pub driver: Driver,
+    pub driver: DriverKind,
     /// The file it was loaded from.
     pub driver_path: String,
     /// The device's name.
@@ -233,12 +217,12 @@ pub struct Report {
     /// Kernels and graphs that were timed, or were to be; most time first.
     pub kernels: Vec<KernelRow>,
     /// Graph launches.
-    pub graphs: GraphRow,
+    pub graphs: GraphTotals,
     /// What became of those on armed steps: with marks or plain, and why; null without
     /// twins.
     pub twins: Option<TwinLedger>,
     /// Where every span went.
-    pub ledger: Ledger,
+    pub ledger: LedgerTotals,
     /// Calls into the simulated driver since the recorders were made, by name.
     pub driver_calls: BTreeMap<String, u64>,
     /// What was read against the timeline's own sums, where they are predicted:

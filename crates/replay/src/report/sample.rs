@@ -14,7 +14,7 @@ pub(crate) fn report() -> Report {
     let latency = Excess { share: 0.226, is_known: true };
     let mut report = Report {
         schema: SCHEMA,
-        driver: Driver::Simulated,
+        driver: DriverKind::Simulated,
         driver_path: "target/sim/libcuda.so.1".into(),
         device: "metrale simulated GPU".into(),
         trace: None,
@@ -49,16 +49,9 @@ pub(crate) fn report() -> Report {
             },
             KernelRow { missed: 7, ..kernel("without_a_row", 0, 0) },
         ],
-        graphs: GraphRow { launches: 189, kernels: 79_380, mark_ns: Some(1_200) },
+        graphs: GraphTotals { launches: 189, kernels: 79_380, mark_ns: Some(1_200) },
         twins: Some(twins()),
-        ledger: Ledger {
-            attempts: 233,
-            begun: 232,
-            landed: 231,
-            dropped: 1,
-            failed: 1,
-            ..Ledger::default()
-        },
+        ledger: ledger(),
         driver_calls: [("cuEventRecord".to_owned(), 466)].into(),
         check: Some(Check {
             lanes: Differences { overlap_ns: 112, rounding_ns: 3, ..Differences::default() },
@@ -108,6 +101,13 @@ fn estimate(lane: &str, steps: u64, share: f64, error: Option<f64>) -> KernelLan
         error
     });
     row
+}
+
+fn ledger() -> LedgerTotals {
+    let mut spans = Ledger::default();
+    (spans.attempts, spans.begun, spans.landed) = (233, 232, 231);
+    (spans.dropped, spans.failed) = (1, 1);
+    LedgerTotals { spans, table_full: 0 }
 }
 
 fn slow_step(number: u64, gpu_ns: u64, shape: Option<(u32, u32, u32)>) -> StepSnapshot {

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Driver, Report, Stamps, count, facts, inside, measured, slow};
+use super::{DriverKind, Report, Stamps, count, facts, inside, measured, slow};
 
 /// `report` in lines of at most `width` characters.
 pub fn render(report: &Report, width: usize) -> String {
@@ -94,8 +94,8 @@ fn head(report: &Report, out: &mut Page) {
     let trace = report.trace.as_deref().unwrap_or("built-in workload");
     out.fact("replay", trace);
     let driver = match report.driver {
-        Driver::Simulated => "simulated",
-        Driver::Cuda => "cuda",
+        DriverKind::Simulated => "simulated",
+        DriverKind::Cuda => "cuda",
     };
     out.fact("driver", &format!("{driver}, {}", report.driver_path));
     out.fact("device", &report.device);

@@ -17,7 +17,7 @@ use crate::trace::{Annotation, Names};
 
 /// A step of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interval {
+pub struct RecordedStep {
     /// Host time of its begin.
     pub start_ns: i64,
     /// Host time of its end; a moment equal to it is outside.
@@ -34,18 +34,18 @@ pub struct Interval {
 
 /// The steps of a trace, sorted by process and begin.
 #[derive(Clone, Debug, Default)]
-pub struct Steps(Vec<Interval>);
+pub struct Steps(Vec<RecordedStep>);
 
 impl Steps {
     /// Finds the steps among `annotations`.
     pub fn find(annotations: &[Annotation], names: &Names, patterns: &Patterns) -> Self {
         let mut known = vec![None; names.len()];
-        let mut all: Vec<Interval> = annotations
+        let mut all: Vec<RecordedStep> = annotations
             .iter()
             .filter_map(|a| {
                 let what = (*known[a.name as usize]
                     .get_or_insert_with(|| patterns.recognise(names.get(a.name))))?;
-                Some(Interval {
+                Some(RecordedStep {
                     start_ns: a.start_ns,
                     end_ns: a.end_ns,
                     process: a.process,
@@ -106,7 +106,7 @@ impl Steps {
     }
 
     /// Every step.
-    pub fn all(&self) -> &[Interval] {
+    pub fn all(&self) -> &[RecordedStep] {
         &self.0
     }
 }

@@ -7,7 +7,7 @@
 
 use std::io::Read;
 
-use super::json::{Json, Kind, Result, Text};
+use super::json::{Json, Result, Text, ValueKind};
 
 /// What an event is to a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(super) enum Category {
 
 impl Category {
     fn of(text: &Text) -> Self {
-        if text.odd || text.kind != Kind::String {
+        if text.odd || text.kind != ValueKind::String {
             return Category::Skip;
         }
         match &text.bytes[..] {

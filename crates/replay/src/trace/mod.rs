@@ -119,7 +119,7 @@ pub struct LaneRange {
 
 /// A stream of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Stream {
+pub struct StreamId {
     /// Index of the device's name in [`Trace::ids`].
     pub device: u32,
     /// Index of the stream's name in [`Trace::ids`].
@@ -197,7 +197,7 @@ pub struct Trace {
     /// Processes, devices and streams by the text the trace gives them.
     pub ids: Names,
     /// Streams in the order of first use in the file.
-    pub streams: Vec<Stream>,
+    pub streams: Vec<StreamId>,
     /// GPU work, in file order.
     pub work: Vec<Work>,
     /// Host calls with a correlation id, in file order.

@@ -10,10 +10,10 @@ use std::num::NonZeroI64;
 use std::path::Path;
 
 use super::event::{Category, Fields};
-use super::json::{Fault, Json, Kind, Result as Parsed, Text};
-use super::unpack::Source;
+use super::json::{Json, JsonError, Result as Parsed, Text, ValueKind};
+use super::unpack::TraceBytes;
 use super::{
-    Annotation, BadStamp, Call, CallKind, LONGEST_WORK_NS, LaneRange, Limits, Stream, Trace,
+    Annotation, BadStamp, Call, CallKind, LONGEST_WORK_NS, LaneRange, Limits, StreamId, Trace,
     TraceError, Work, WorkKind, parse_us,
 };
 
@@ -34,7 +34,7 @@ pub fn read(
     limits: &Limits,
     on_progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Trace, TraceError> {
-    parse(Source::open(path, limits)?, on_progress)
+    parse(TraceBytes::open(path, limits)?, on_progress)
 }
 
 /// Reads a trace from a stream, packed or not.
@@ -43,7 +43,7 @@ pub fn read(
 ///
 /// As [`read`].
 pub fn read_stream(reader: impl Read + 'static, limits: &Limits) -> Result<Trace, TraceError> {
-    parse(Source::new(reader, None, None, limits)?, &mut |_, _| {})
+    parse(TraceBytes::new(reader, None, None, limits)?, &mut |_, _| {})
 }
 
 /// Reads a trace that is in memory, packed or not.
@@ -55,7 +55,7 @@ pub fn read_bytes(bytes: Vec<u8>, limits: &Limits) -> Result<Trace, TraceError> 
     read_stream(Cursor::new(bytes), limits)
 }
 
-fn parse(source: Source, on_progress: &mut dyn FnMut(u64, u64)) -> Result<Trace, TraceError> {
+fn parse(source: TraceBytes, on_progress: &mut dyn FnMut(u64, u64)) -> Result<Trace, TraceError> {
     let mut json = Json::new(source);
     let mut sink = Sink::default();
     let parsed = document(&mut json, &mut |json| {
@@ -68,8 +68,8 @@ fn parse(source: Source, on_progress: &mut dyn FnMut(u64, u64)) -> Result<Trace,
     });
     match parsed {
         Ok(()) => {}
-        Err(Fault::Io(error)) => return Err(json.reader().explain(error)),
-        Err(Fault::Syntax(reason)) => {
+        Err(JsonError::Io(error)) => return Err(json.reader().explain(error)),
+        Err(JsonError::Syntax(reason)) => {
             let (line, column) = json.place();
             return Err(TraceError::Json { line, column, reason: one_line(&reason) });
         }
@@ -102,7 +102,7 @@ fn document<R: Read>(
     json: &mut Json<R>,
     event: &mut impl FnMut(&mut Json<R>) -> Parsed<()>,
 ) -> Parsed<()> {
-    let wrong = |text: &str| Err(Fault::Syntax(text.to_owned()));
+    let wrong = |text: &str| Err(JsonError::Syntax(text.to_owned()));
     match json.next()? {
         Some(b'[') => {
             json.enter();
@@ -160,7 +160,7 @@ enum Refusal {
 struct Sink {
     trace: Trace,
     fields: Fields,
-    streams: HashMap<Stream, u32>,
+    streams: HashMap<StreamId, u32>,
 }
 
 impl Sink {
@@ -246,7 +246,7 @@ impl Sink {
 
     /// The number of an event's stream.
     fn stream(&mut self, fields: &Fields) -> Result<u32, Refusal> {
-        let stream = Stream {
+        let stream = StreamId {
             device: self.id(&fields.device, &fields.pid)?,
             stream: self.id(&fields.stream, &fields.tid)?,
         };
@@ -320,7 +320,7 @@ impl Sink {
 
     fn name(&mut self, fields: &Fields) -> Result<u32, Refusal> {
         match (given(&fields.name)?, fields.name.kind) {
-            (Some(name), Kind::String) => Ok(self.trace.names.intern(name)),
+            (Some(name), ValueKind::String) => Ok(self.trace.names.intern(name)),
             _ => Err(Refusal::Missing),
         }
     }
@@ -339,8 +339,8 @@ impl Sink {
 fn given(text: &Text) -> Result<Option<&[u8]>, Refusal> {
     match text.kind {
         _ if text.odd => Err(Refusal::NotJson),
-        Kind::Absent | Kind::Null => Ok(None),
-        Kind::String | Kind::Scalar | Kind::Composite => Ok(Some(&text.bytes)),
+        ValueKind::Absent | ValueKind::Null => Ok(None),
+        ValueKind::String | ValueKind::Scalar | ValueKind::Composite => Ok(Some(&text.bytes)),
     }
 }
 

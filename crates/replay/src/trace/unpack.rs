@@ -45,7 +45,7 @@ impl Limits {
 }
 
 /// An open trace file.
-pub(super) struct Source {
+pub(super) struct TraceBytes {
     inner: Box<dyn Read>,
     packing: Option<Packing>,
     /// Unpacked bytes that were looked at and are not given yet.
@@ -58,7 +58,7 @@ pub(super) struct Source {
     pub(super) size: Option<u64>,
 }
 
-impl Source {
+impl TraceBytes {
     /// Opens `path` and looks at its first bytes.
     pub(super) fn open(path: &Path, limits: &Limits) -> Result<Self, TraceError> {
         let file = File::open(path).map_err(TraceError::Io)?;
@@ -88,7 +88,7 @@ impl Source {
                 Box::new(Members::new(packing, BufReader::with_capacity(64 << 10, all)))
             }
         };
-        let mut source = Source {
+        let mut source = TraceBytes {
             inner,
             packing,
             head: Cursor::default(),
@@ -140,7 +140,7 @@ impl Source {
     }
 }
 
-impl Read for Source {
+impl Read for TraceBytes {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let looked_at = self.head.read(buffer)?;
         if looked_at > 0 {

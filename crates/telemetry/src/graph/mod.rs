@@ -11,7 +11,7 @@
 //! 1. A mark stands between a node and its successors, and every edge of the
 //!    application stays: what is ordered, and what is not, is as it was.
 //! 2. A reading lands whole or not at all.
-//! 3. The intervals of a launch cover it from its first mark to its last: where
+//! 3. The segments of a launch cover it from its first mark to its last: where
 //!    branches run side by side some of it more than once, and nowhere less.
 
 mod estimates;
@@ -25,5 +25,5 @@ pub use estimates::{ENOUGH_PLANS, GraphEstimates, GraphTotal};
 pub use figures::{GraphFigures, GraphRow, NodeKind};
 pub use plan::{Mark, MarkPlace, Plan, Point};
 pub use planner::{LEAST_MARKS, Planner, TooFewMarksError, WINDOW_NODES};
-pub use reading::{Inside, Interval, Reading, ReadingError};
+pub use reading::{Inside, Reading, ReadingError, Segment};
 pub use shape::{GraphEdge, GraphShape, NodeRow, ShapeError};

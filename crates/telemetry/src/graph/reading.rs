@@ -26,7 +26,7 @@ pub enum ReadingError {
     },
 }
 
-/// What an interval was spent on.
+/// What an segment was spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inside {
     /// A node of the application.
@@ -41,7 +41,7 @@ pub enum Inside {
 
 /// The time between a mark and the latest of those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interval {
+pub struct Segment {
     /// What it was spent on.
     pub inside: Inside,
     /// Its begin, in nanoseconds from the same moment as the marks' times.
@@ -119,11 +119,11 @@ impl Reading<'_> {
         self.marks.saturating_mul(self.mark_ns().unwrap_or(0))
     }
 
-    /// The intervals, in the order of the marks that end them. Each holds one
+    /// The segments, in the order of the marks that end them. Each holds one
     /// mark, so its own time is [`mark_ns`](Self::mark_ns) less. Together they
     /// are the span, and what ran side by side is in it more than once.
-    pub fn intervals(&self) -> impl Iterator<Item = Interval> {
-        self.each().map(|(end, from_ns, to_ns)| Interval {
+    pub fn segments(&self) -> impl Iterator<Item = Segment> {
+        self.each().map(|(end, from_ns, to_ns)| Segment {
             inside: match end.between {
                 Between::Node { node, .. } => Inside::Node(node),
                 Between::Block { nodes } => Inside::Block(nodes),

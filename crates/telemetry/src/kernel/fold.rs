@@ -28,7 +28,7 @@ use super::records::{LaidOut, StepLog};
 use super::span::{Flags, SpanTag, StepId};
 use super::steps::{FOLLOWED_STEPS, Standing, StepTable};
 use super::timeline::{NO_ROW, Scratch};
-use records::Waiting;
+use records::UnrecordedSteps;
 use spans::Spans;
 
 /// Rows of all waiting steps: one to a kernel, lane and step, once they are
@@ -64,7 +64,7 @@ pub struct Fold {
     /// To add up the rows again would leave little room.
     is_added_up: bool,
     scratch: Scratch,
-    records: Waiting,
+    records: UnrecordedSteps,
     unfollowed: [Unfollowed; MAX_LANES],
     /// How many lanes there are.
     lanes: usize,
@@ -83,7 +83,7 @@ impl Default for Fold {
             rows: Vec::with_capacity(MAX_ROWS),
             is_added_up: false,
             scratch: Scratch::with_capacity(MAX_STEP_SPANS),
-            records: Waiting::new(),
+            records: UnrecordedSteps::new(),
             unfollowed: [Unfollowed::default(); MAX_LANES],
             lanes: 0,
             window: 0,

@@ -11,7 +11,7 @@ const STREAMS: usize = 8;
 
 /// A span that landed.
 #[derive(Clone, Copy)]
-pub(super) struct Last {
+pub(super) struct PreviousSpan {
     pub(super) stream: u64,
     /// The ring's loss count when it began.
     pub(super) losses: u64,
@@ -21,7 +21,7 @@ pub(super) struct Last {
 
 /// The last span that landed on each of some streams.
 pub(super) struct Previous {
-    last: [Option<Last>; STREAMS],
+    last: [Option<PreviousSpan>; STREAMS],
     /// The place of the last span, where the next one is mostly too.
     at: usize,
     /// The place that was last given to a stream without one.
@@ -51,7 +51,7 @@ impl Previous {
     /// Notes that `span` landed. Returns the one before it on its stream, if no
     /// span between the two was lost.
     #[inline]
-    pub(super) fn follow(&mut self, span: Last) -> Option<Last> {
+    pub(super) fn follow(&mut self, span: PreviousSpan) -> Option<PreviousSpan> {
         if !self.is_at(self.at, span.stream) {
             self.at = self.place(span.stream).unwrap_or_else(|| self.give());
         }
@@ -61,7 +61,7 @@ impl Previous {
     }
 
     /// Notes that the span before the one that landed last ended later.
-    pub(super) fn keep(&mut self, before: Last) {
+    pub(super) fn keep(&mut self, before: PreviousSpan) {
         self.last[self.at] = Some(before);
     }
 

@@ -82,14 +82,14 @@ impl Leaves {
 }
 
 /// See the module.
-pub(super) struct Waiting {
+pub(super) struct OldestLeft {
     /// Open, closed. A pass does not wait for a reader: the next one comes.
     left: Mutex<[Option<Left>; 2]>,
     /// When the pass that is asking began to, plus 1; 0: none is.
     asking_ns: AtomicU64,
 }
 
-impl Waiting {
+impl OldestLeft {
     pub(super) fn new() -> Self {
         Self { left: Mutex::new([None; 2]), asking_ns: AtomicU64::new(0) }
     }

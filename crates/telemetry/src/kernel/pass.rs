@@ -6,7 +6,7 @@
 //! Of the spans that are closed when a pass begins, those of one stream land in
 //! the order of their begins.
 
-use super::gaps::{Last, Previous};
+use super::gaps::{Previous, PreviousSpan};
 use super::oldest::Leaves;
 use super::ops::{EventOps, Place, SpanPoll};
 use super::ring::SpanRing;
@@ -117,7 +117,7 @@ impl<E: EventOps> SpanRing<E> {
     }
 
     /// Skips the slots of those turned away, up to the first ticket that is not
-    /// over. Last in a pass: no span that is still to land is older, so no gap
+    /// over. PreviousSpan in a pass: no span that is still to land is older, so no gap
     /// to a span whose slot is skipped will be asked for.
     fn skip(&self, mut tickets: Range<u64>) -> u64 {
         let stays = |ticket: &u64| {
@@ -332,7 +332,7 @@ impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
         };
         let stream = span.stream();
         let gap_ns = if self.ring.options.gaps {
-            let last = Last { stream, losses: span.losses(), slot: index, lap: span.lap() };
+            let last = PreviousSpan { stream, losses: span.losses(), slot: index, lap: span.lap() };
             self.gap(last, ns)
         } else {
             None
@@ -351,7 +351,7 @@ impl<E: EventOps, F: Finds> Visitor<'_, E, F> {
 
     /// From the end of the span before on the stream of `span`, which took `ns`,
     /// if that still has its events and is not the one that ends later.
-    fn gap(&mut self, span: Last, ns: u64) -> Option<u64> {
+    fn gap(&mut self, span: PreviousSpan, ns: u64) -> Option<u64> {
         let before = self.pass.previous.follow(span)?;
         let slot = &self.ring.slots[before.slot];
         let gap = slot.while_landed(before.lap, || self.ring.ops.gap(before.slot, span.slot))?;

@@ -18,7 +18,7 @@
 use super::instruments::KernelInstruments;
 use super::laps::Laps;
 use super::ledger::Ledger;
-use super::oldest::Waiting;
+use super::oldest::OldestLeft;
 use super::ops::{Edge, EventOps};
 use super::pass::Pass;
 use super::slot::{Ending, Slot, State};
@@ -66,7 +66,7 @@ pub struct SpanRing<E: EventOps> {
     /// What passes write, often.
     pub(super) passed: CachePadded<Passed>,
     pub(super) counts: Counts,
-    pub(super) waiting: Waiting,
+    pub(super) waiting: OldestLeft,
 }
 
 pub(super) struct Passed {
@@ -166,7 +166,7 @@ impl<E: EventOps> SpanRingBuilder<E> {
                 passes: Counter::new(),
             }),
             counts: Counts::default(),
-            waiting: Waiting::new(),
+            waiting: OldestLeft::new(),
         }
     }
 }

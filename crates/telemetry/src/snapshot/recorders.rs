@@ -29,11 +29,11 @@ pub trait RecorderSource: Send + Sync {
 enum Known {
     Alive(Weak<dyn RecorderSource>),
     /// Closed: what it left, so that no counter falls and no name goes.
-    Closed(Box<Last>),
+    Closed(Box<ClosedRecorder>),
 }
 
 /// What a recorder said as it closed.
-struct Last {
+struct ClosedRecorder {
     recorder: RecorderSnapshot,
     names: BTreeMap<u64, KernelName>,
     graphs: Vec<GraphSnapshot>,
@@ -121,7 +121,7 @@ impl Recorders {
         total_of: &dyn Fn(u64) -> GraphTotal,
     ) {
         let named = funcs.filter_map(|func| Some((func, source.name(func)?)));
-        let last = Last {
+        let last = ClosedRecorder {
             names: named.collect(),
             recorder: source.recorder(),
             graphs: source.graphs(total_of),
@@ -138,8 +138,8 @@ impl Recorders {
     }
 
     /// All of them at one moment.
-    pub(crate) fn read(&self) -> Reading<'_> {
-        Reading(lock_alive(&self.0))
+    pub(crate) fn read(&self) -> LockedRecorders<'_> {
+        LockedRecorders(lock_alive(&self.0))
     }
 }
 
@@ -162,9 +162,9 @@ impl fmt::Debug for Recorders {
 }
 
 /// Keeps recorders from coming and closing while a snapshot is taken.
-pub(crate) struct Reading<'a>(Option<MutexGuard<'a, List>>);
+pub(crate) struct LockedRecorders<'a>(Option<MutexGuard<'a, List>>);
 
-impl Reading<'_> {
+impl LockedRecorders<'_> {
     fn known(&self) -> impl Iterator<Item = &Known> {
         self.0.iter().flat_map(|list| &list.known)
     }

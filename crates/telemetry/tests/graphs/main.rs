@@ -29,13 +29,13 @@ fn marks_cost_what_they_are_told_to_and_what_is_left_is_exact() {
             truth.add(&server.graph, &server.graph.twin(&[]), &ns);
             let run = twin.run(&ns, mark_ns);
             let reading = plan.read(&run.stamps).unwrap();
-            let intervals = reading.intervals();
-            raw_ns += intervals.map(|own| own.to_ns - own.from_ns).sum::<u64>();
+            let segments = reading.segments();
+            raw_ns += segments.map(|own| own.to_ns - own.from_ns).sum::<u64>();
             spans_ns += reading.span_ns();
             estimates.add(&reading, reading.span_ns());
             estimates.add_plain(ns.iter().sum());
         }
-        // The intervals of a chain add up to the span: the double mark has one.
+        // The segments of a chain add up to the span: the double mark has one.
         assert_eq!(raw_ns, spans_ns);
         assert_eq!(raw_ns, truth.total_ns + 40 * 51 * mark_ns);
         let figures = truth.figures(&estimates);
@@ -149,12 +149,12 @@ fn windows_border_where_no_programmatic_edge_is() {
             let plan = planner.plan();
             let run = graph.twin(plan.marks()).run(&[1_000; 200], 10);
             let reading = plan.read(&run.stamps).unwrap();
-            for (mark, interval) in plan.marks()[1..].iter().zip(reading.intervals()) {
-                if let (MarkPlace::After(node), Inside::Rest(_)) = (mark.place, interval.inside) {
+            for (mark, segment) in plan.marks()[1..].iter().zip(reading.segments()) {
+                if let (MarkPlace::After(node), Inside::Rest(_)) = (mark.place, segment.inside) {
                     assert!(node % 6 >= 2, "seed {seed}: a border behind node {node}");
                 }
                 let overlaps = |node| node % 6 < 3;
-                let is_serialised = matches!(interval.inside, Inside::Node(node) if overlaps(node));
+                let is_serialised = matches!(segment.inside, Inside::Node(node) if overlaps(node));
                 serialised += u64::from(is_serialised);
             }
             estimates.add(&reading, run.end);

@@ -98,8 +98,8 @@ fn assert_marks(graph: &Graph, plan: &Plan) {
     let reading = plan.read(&zeros).unwrap();
     let mut border = 0;
     let mut measured = BTreeSet::new();
-    for ((at, mark), interval) in (1..).zip(&marks[1..]).zip(reading.intervals()) {
-        match interval.inside {
+    for ((at, mark), segment) in (1..).zip(&marks[1..]).zip(reading.segments()) {
+        match segment.inside {
             Inside::Node(node) => {
                 assert_eq!(mark.place, MarkPlace::After(node));
                 assert!(measured.insert(node), "node {node} twice");
@@ -125,22 +125,22 @@ fn assert_reading(graph: &Graph, ns: &[u64], reading: &Reading<'_>, run: &Run) {
     assert!([None, Some(MARK_NS)].contains(&mark_ns));
     let (mut nodes, mut sum_ns) = (0, 0);
     let mut covered = Vec::new();
-    for interval in reading.intervals() {
-        let took = interval.to_ns - interval.from_ns;
-        match interval.inside {
+    for segment in reading.segments() {
+        let took = segment.to_ns - segment.from_ns;
+        match segment.inside {
             Inside::Node(node) => {
                 let node = node as usize;
                 nodes += 1;
                 assert_eq!(took, ns[node] + MARK_NS, "node {node}");
-                assert_eq!(interval.from_ns + MARK_NS, run.begins[node]);
+                assert_eq!(segment.from_ns + MARK_NS, run.begins[node]);
             }
             Inside::Block(own) | Inside::Rest(own) => nodes += own as usize,
             Inside::Mark => assert_eq!(took, MARK_NS),
         }
         sum_ns += took;
-        covered.push((interval.from_ns, interval.to_ns));
+        covered.push((segment.from_ns, segment.to_ns));
     }
-    assert_eq!(nodes, graph.nodes(), "each node is in one interval");
+    assert_eq!(nodes, graph.nodes(), "each node is in one segment");
     covered.sort_unstable();
     let mut until = run.stamps[0];
     for (from, to) in covered {
@@ -175,8 +175,8 @@ fn plans_of_a_round(planner: &mut Planner, graph: &Graph, most: usize) -> Vec<Pl
         assert!(plans.len() < most, "{left:?} after {most} plans");
         let plan = planner.plan();
         let zeros = vec![0; plan.marks().len()];
-        for interval in plan.read(&zeros).unwrap().intervals() {
-            if let Inside::Node(node) = interval.inside {
+        for segment in plan.read(&zeros).unwrap().segments() {
+            if let Inside::Node(node) = segment.inside {
                 left.remove(&node);
             }
         }
@@ -209,8 +209,8 @@ proptest! {
             let reading = plan.read(&run.stamps).unwrap();
             assert_reading(&graph, &ns, &reading, &run);
             estimates.add(&reading, reading.span_ns());
-            for interval in reading.intervals() {
-                if let Inside::Node(node) = interval.inside {
+            for segment in reading.segments() {
+                if let Inside::Node(node) = segment.inside {
                     truth_ns += ns[node as usize];
                 }
             }

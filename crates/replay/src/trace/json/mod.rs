@@ -18,27 +18,27 @@ use self::lexical::{is_scalar, push_unit};
 
 /// Why a document cannot be read on.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum JsonError {
     /// The bytes stop coming.
     Io(io::Error),
     /// The document is broken where the reader stands.
     Syntax(String),
 }
 
-impl From<io::Error> for Fault {
+impl From<io::Error> for JsonError {
     fn from(error: io::Error) -> Self {
-        Fault::Io(error)
+        JsonError::Io(error)
     }
 }
 
-pub(super) type Result<T> = std::result::Result<T, Fault>;
+pub(super) type Result<T> = std::result::Result<T, JsonError>;
 
 /// A scalar longer than this is no number that anything reads.
 const LONGEST_SCALAR: usize = 4096;
 
 /// What a value is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ValueKind {
     /// There is none.
     #[default]
     Absent,
@@ -54,7 +54,7 @@ pub(super) enum Kind {
 #[derive(Debug, Default)]
 pub(super) struct Text {
     pub(super) bytes: Vec<u8>,
-    pub(super) kind: Kind,
+    pub(super) kind: ValueKind,
     /// It is not JSON.
     pub(super) odd: bool,
 }
@@ -62,12 +62,12 @@ pub(super) struct Text {
 impl Text {
     /// 1 for what is JSON but should have been a string.
     pub(super) fn is_no_string(&self) -> u64 {
-        u64::from(self.kind != Kind::String && !self.odd)
+        u64::from(self.kind != ValueKind::String && !self.odd)
     }
 
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
-        self.kind = Kind::Absent;
+        self.kind = ValueKind::Absent;
         self.odd = false;
     }
 }
@@ -150,12 +150,12 @@ impl<R: Read> Json<R> {
 
     fn must(&mut self, what: &str) -> Result<u8> {
         let next = self.next()?;
-        next.ok_or_else(|| Fault::Syntax(format!("EOF where {what} was expected")))
+        next.ok_or_else(|| JsonError::Syntax(format!("EOF where {what} was expected")))
     }
 
     fn unexpected<T>(&self, byte: u8, what: &str) -> Result<T> {
         let found = byte as char;
-        Err(Fault::Syntax(format!("expected {what}, found {found:?}")))
+        Err(JsonError::Syntax(format!("expected {what}, found {found:?}")))
     }
 
     /// Holds that nothing but white space is left.
@@ -233,18 +233,18 @@ impl<R: Read> Json<R> {
         match self.must("a value")? {
             b'"' => {
                 text.odd = !self.string(Some(&mut text.bytes))?;
-                text.kind = Kind::String;
+                text.kind = ValueKind::String;
             }
             b'{' | b'[' => {
                 self.skip()?;
-                text.kind = Kind::Composite;
+                text.kind = ValueKind::Composite;
             }
             _ => {
                 text.odd = !self.scalar()?;
                 text.bytes.extend_from_slice(&self.scratch);
                 text.kind = match &text.bytes[..] {
-                    b"null" => Kind::Null,
-                    _ => Kind::Scalar,
+                    b"null" => ValueKind::Null,
+                    _ => ValueKind::Scalar,
                 };
             }
         }
@@ -288,7 +288,7 @@ impl<R: Read> Json<R> {
         self.pass();
         loop {
             let Some(byte) = self.peek()? else {
-                return Err(Fault::Syntax("EOF in a string".to_owned()));
+                return Err(JsonError::Syntax("EOF in a string".to_owned()));
             };
             match byte {
                 b'"' => {

@@ -84,7 +84,7 @@ proptest! {
         let text = serde_json::to_vec(&[&value]).expect("written");
         let cut = 1 + cut.index(text.len() - 1);
         let told = Json::new(Drip(&text[..cut])).skip();
-        prop_assert!(matches!(told, Err(Fault::Syntax(reason)) if reason.contains("EOF")));
+        prop_assert!(matches!(told, Err(JsonError::Syntax(reason)) if reason.contains("EOF")));
     }
 
     #[test]
@@ -96,7 +96,7 @@ proptest! {
     {
         let quoted = format!("\"{}\"", pieces.concat());
         let text = text_of(quoted.as_bytes());
-        prop_assert_eq!(text.kind, Kind::String);
+        prop_assert_eq!(text.kind, ValueKind::String);
         prop_assert_eq!(!text.odd, is_json(quoted.as_bytes()), "{}", quoted);
         if !text.odd {
             let other: Bytes = serde_json::from_str(&quoted).expect("good");

@@ -30,13 +30,13 @@ const NONE: Lanes = Lanes {
 };
 
 /// See the module.
-pub(super) struct Waiting {
+pub(super) struct UnrecordedSteps {
     steps: Box<[Lanes]>,
     /// No step before it waits.
     first: u64,
 }
 
-impl Waiting {
+impl UnrecordedSteps {
     pub(super) fn new() -> Self {
         Self { steps: vec![NONE; OPEN_STEPS].into_boxed_slice(), first: 0 }
     }

@@ -19,7 +19,7 @@ pub const MAX_SPANS: usize = 65_536;
 
 /// A step that waits for the rest of its spans.
 #[derive(Clone, Copy)]
-pub(super) struct Step {
+pub(super) struct WaitingStep {
     /// The step's track, plus 1; 0: none waits here.
     track: u64,
     /// Spans of it that are over, and that the table still counts.
@@ -35,7 +35,7 @@ pub(super) struct Step {
     to: u32,
 }
 
-const NO_STEP: Step = Step {
+const NO_STEP: WaitingStep = WaitingStep {
     track: 0,
     over: 0,
     is_lost: false,
@@ -61,7 +61,7 @@ const NO_RUN: Run = Run { flags: Flags::NONE, from: 0, entry: 0, lane: 0 };
 
 /// See the module.
 pub(super) struct Spans {
-    steps: [Step; FOLLOWED_STEPS],
+    steps: [WaitingStep; FOLLOWED_STEPS],
     lanes: Vec<Interval>,
     regions: Vec<Interval>,
     launches: Vec<Interval>,
@@ -93,7 +93,7 @@ impl Spans {
         self.launches.len()
     }
 
-    pub(super) fn step(&mut self, entry: usize) -> &mut Step {
+    pub(super) fn step(&mut self, entry: usize) -> &mut WaitingStep {
         &mut self.steps[entry]
     }
 
@@ -127,7 +127,7 @@ impl Spans {
     }
 
     pub(super) fn meet(&mut self, entry: usize, track: u32) {
-        self.steps[entry] = Step { track: u64::from(track) + 1, ..NO_STEP };
+        self.steps[entry] = WaitingStep { track: u64::from(track) + 1, ..NO_STEP };
     }
 
     /// Whether a launch of this tag is of the run.
@@ -275,7 +275,7 @@ impl Spans {
     }
 }
 
-impl Step {
+impl WaitingStep {
     /// Launches of it come next, at `at`.
     fn join(&mut self, at: u32) {
         if self.parts == 0 {

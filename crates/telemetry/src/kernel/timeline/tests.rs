@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 /// A span of a lane, a launch, or a region.
 #[derive(Clone, Copy, Debug)]
-struct Interval {
+struct AnySpan {
     start_ns: i64,
     ns: u64,
     stream: u64,
@@ -22,7 +22,7 @@ struct Interval {
     is_region: bool,
 }
 
-impl Interval {
+impl AnySpan {
     fn placed(&self) -> super::Interval {
         super::Interval {
             start_ns: self.start_ns,
@@ -38,16 +38,16 @@ impl Interval {
 /// Lanes that have names; a launch of the next index is in none.
 const LANES: usize = 5;
 
-fn figures(spans: &[Interval]) -> (Figures, Vec<Before>) {
+fn figures(spans: &[AnySpan]) -> (Figures, Vec<Before>) {
     let mut scratch = Scratch::default();
     // What a step before left is forgotten.
     let (before, mut told) = (lane(0, 1, -50, 1_000).placed(), Vec::new());
     let mut step = Laid { lanes: &mut [before], launches: &mut [before], regions: &[before] };
     scratch.figures(LANES, &mut step, |_| ());
     let placed = |is_lane, is_region| {
-        let own = |span: &&Interval| span.is_lane == is_lane && span.is_region == is_region;
+        let own = |span: &&AnySpan| span.is_lane == is_lane && span.is_region == is_region;
         let own = spans.iter().filter(own);
-        own.map(Interval::placed).collect::<Vec<_>>()
+        own.map(AnySpan::placed).collect::<Vec<_>>()
     };
     let mut step = Laid {
         lanes: &mut placed(true, false),
@@ -58,20 +58,20 @@ fn figures(spans: &[Interval]) -> (Figures, Vec<Before>) {
     (figures, told)
 }
 
-fn lane(lane: u8, stream: u64, start_ns: i64, ns: u64) -> Interval {
-    Interval { start_ns, ns, stream, row: super::NO_ROW, lane, is_lane: true, is_region: false }
+fn lane(lane: u8, stream: u64, start_ns: i64, ns: u64) -> AnySpan {
+    AnySpan { start_ns, ns, stream, row: super::NO_ROW, lane, is_lane: true, is_region: false }
 }
 
-fn launch(lane: u8, stream: u64, start_ns: i64, ns: u64) -> Interval {
-    Interval { row: 0, is_lane: false, ..self::lane(lane, stream, start_ns, ns) }
+fn launch(lane: u8, stream: u64, start_ns: i64, ns: u64) -> AnySpan {
+    AnySpan { row: 0, is_lane: false, ..self::lane(lane, stream, start_ns, ns) }
 }
 
-fn region(lane: u8, stream: u64, start_ns: i64, ns: u64) -> Interval {
-    Interval { is_region: true, ..launch(lane, stream, start_ns, ns) }
+fn region(lane: u8, stream: u64, start_ns: i64, ns: u64) -> AnySpan {
+    AnySpan { is_region: true, ..launch(lane, stream, start_ns, ns) }
 }
 
 /// Spans of a step, whose places are less than `size` apart.
-fn step(size: i64) -> impl Strategy<Value = Vec<Interval>> {
+fn step(size: i64) -> impl Strategy<Value = Vec<AnySpan>> {
     let ns = prop_oneof![1 => Just(0u64), 9 => 0..size as u64 / 2];
     let part = (-size / 4..size, ns, 0..3u64, 0..=LANES as u8, 0..4u16);
     let lanes = prop::collection::vec(part.clone(), 0..4);
@@ -82,7 +82,7 @@ fn step(size: i64) -> impl Strategy<Value = Vec<Interval>> {
         });
         let launches = launches.into_iter().map(|(start_ns, ns, stream, lane, row)| {
             let launch = launch(lane, stream, start_ns, ns);
-            Interval { row, ..launch }
+            AnySpan { row, ..launch }
         });
         lanes.chain(launches).collect()
     })
@@ -98,7 +98,7 @@ fn lanes_and_device() -> impl Iterator<Item = Option<u8>> {
 }
 
 /// Whether a span, or launch, counts in the figures of one lane, or of all.
-fn is_in(span: &Interval, lane: Option<u8>) -> bool {
+fn is_in(span: &AnySpan, lane: Option<u8>) -> bool {
     lane.is_none_or(|lane| span.lane == lane)
 }
 

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug)]
-enum Call {
+enum Operation {
     NewStep,
     /// Begins a span of the step that was begun so many before the last; no
     /// kernel: the lane's own, if none of it is open.
@@ -44,22 +44,22 @@ enum Call {
     },
 }
 
-fn call() -> impl Strategy<Value = Call> {
+fn operation() -> impl Strategy<Value = Operation> {
     let back = || prop_oneof![6 => Just(0u32), 3 => 0..4u32, 1 => 0..8u32];
     let kernel = prop_oneof![1 => Just(None), 2 => (1..5u64).prop_map(|func| Some(func << 8))];
     let rarely = || prop::bool::weighted(0.1);
     prop_oneof![
-        6 => Just(Call::NewStep),
+        6 => Just(Operation::NewStep),
         24 => (back(), kernel, 0..LANES, 0..3u64)
-            .prop_map(|(back, kernel, lane, stream)| Call::Begin { back, kernel, lane, stream }),
-        20 => (0..6usize).prop_map(Call::End),
-        1 => (0..6usize).prop_map(Call::EndFails),
-        2 => (0..6usize).prop_map(Call::Cancel),
-        1 => back().prop_map(|back| Call::Drop { back }),
-        1 => back().prop_map(|back| Call::Refuse { back }),
-        16 => (0..6usize, rarely()).prop_map(|(at, fails)| Call::Answer { at, fails }),
-        5 => back().prop_map(|back| Call::Close { back }),
-        8 => prop::bool::weighted(0.2).prop_map(|is_read| Call::Pass { is_read }),
+            .prop_map(|(back, kernel, lane, stream)| Operation::Begin { back, kernel, lane, stream }),
+        20 => (0..6usize).prop_map(Operation::End),
+        1 => (0..6usize).prop_map(Operation::EndFails),
+        2 => (0..6usize).prop_map(Operation::Cancel),
+        1 => back().prop_map(|back| Operation::Drop { back }),
+        1 => back().prop_map(|back| Operation::Refuse { back }),
+        16 => (0..6usize, rarely()).prop_map(|(at, fails)| Operation::Answer { at, fails }),
+        5 => back().prop_map(|back| Operation::Close { back }),
+        8 => prop::bool::weighted(0.2).prop_map(|is_read| Operation::Pass { is_read }),
     ]
 }
 
@@ -85,7 +85,7 @@ struct PlainRecord {
     lanes: [(u32, u64); LANES],
 }
 
-struct Span {
+struct OpenSpan {
     token: SpanToken,
     step: u32,
     work: Work,
@@ -97,8 +97,8 @@ struct Span {
 struct Program {
     rig: Rig,
     steps: Vec<Plain>,
-    open: Vec<Span>,
-    ended: Vec<Span>,
+    open: Vec<OpenSpan>,
+    ended: Vec<OpenSpan>,
     late_spans: u64,
     /// Time of lane spans that are in no step.
     beside: [u64; LANES],
@@ -126,7 +126,7 @@ impl Program {
     }
 
     fn begin(&mut self, step: u32, key: SpanKey, lane: usize, stream: u64) {
-        let same = |span: &Span| span.step == step && span.work.key == key;
+        let same = |span: &OpenSpan| span.step == step && span.work.key == key;
         if matches!(key, SpanKey::Lane(_)) && self.open.iter().any(same) {
             return;
         }
@@ -136,7 +136,7 @@ impl Program {
         let late = plain.closed;
         self.late_spans += u64::from(late);
         let token = self.rig.begin(step, work).expect("a free slot");
-        self.open.push(Span { token, step, work, late });
+        self.open.push(OpenSpan { token, step, work, late });
     }
 
     fn end(&mut self, at: usize) {
@@ -146,14 +146,14 @@ impl Program {
         self.ended.push(span);
     }
 
-    fn lose(&mut self, span: &Span) {
+    fn lose(&mut self, span: &OpenSpan) {
         let is_lane = matches!(span.work.key, SpanKey::Lane(_));
         self.steps[span.step as usize].record.lost |= is_lane;
         self.steps[span.step as usize].lost |= !span.late;
     }
 
     /// A span came to nothing before its end was recorded.
-    fn leave(&self, span: &Span, lost: bool) {
+    fn leave(&self, span: &OpenSpan, lost: bool) {
         if matches!(span.work.key, SpanKey::Lane(_)) {
             let open = &self.rig.into.open_steps;
             open.leave(u64::from(span.step), lost);
@@ -206,26 +206,26 @@ impl Program {
         self.rig.into = into;
     }
 
-    fn make(&mut self, call: &Call) {
+    fn make(&mut self, operation: &Operation) {
         self.now_ns += 5;
         let pick = |at: usize, of: usize| (of > 0).then(|| at % of.max(1));
-        match *call {
-            Call::NewStep if self.steps.len() < 60 => {
+        match *operation {
+            Operation::NewStep if self.steps.len() < 60 => {
                 self.steps.push(Plain::default());
                 self.rig.newest += 1;
                 self.rig.number();
             }
-            Call::NewStep => {}
-            Call::Begin { back, kernel, lane, stream } => {
+            Operation::NewStep => {}
+            Operation::Begin { back, kernel, lane, stream } => {
                 let key = kernel.map_or(SpanKey::Lane(lane), SpanKey::Kernel);
                 self.begin(self.step(back), key, lane, stream);
             }
-            Call::End(at) => {
+            Operation::End(at) => {
                 if let Some(at) = pick(at, self.open.len()) {
                     self.end(at);
                 }
             }
-            Call::EndFails(at) => {
+            Operation::EndFails(at) => {
                 if let Some(at) = pick(at, self.open.len()) {
                     let span = self.open.remove(at);
                     self.rig.fails(true);
@@ -238,7 +238,7 @@ impl Program {
                     self.lose(&span);
                 }
             }
-            Call::Cancel(at) => {
+            Operation::Cancel(at) => {
                 if let Some(at) = pick(at, self.open.len()) {
                     let span = self.open.remove(at);
                     self.rig.ring.cancel(span.token).unwrap();
@@ -248,7 +248,7 @@ impl Program {
                     }
                 }
             }
-            Call::Drop { back } => {
+            Operation::Drop { back } => {
                 let step = self.step(back);
                 self.begin(step, SpanKey::Kernel(1), 0, 0);
                 let span = self.open.pop().expect("it was begun");
@@ -258,7 +258,7 @@ impl Program {
                 }
                 self.lose(&span);
             }
-            Call::Refuse { back } => {
+            Operation::Refuse { back } => {
                 let step = self.step(back);
                 let follows = self.rig.table.follows(step);
                 self.rig.table.miss(step, None);
@@ -267,12 +267,12 @@ impl Program {
                 plain.lost |= follows;
                 plain.closed |= !follows;
             }
-            Call::Answer { at, fails } => {
+            Operation::Answer { at, fails } => {
                 if let Some(at) = pick(at, self.ended.len()) {
                     self.answer(at, fails);
                 }
             }
-            Call::Close { back } => {
+            Operation::Close { back } => {
                 let step = self.step(back);
                 self.rig.table.close(step);
                 self.rig.into.open_steps.close(u64::from(step), None);
@@ -280,7 +280,7 @@ impl Program {
                 // A step without spans is not followed, so cannot be closed yet.
                 self.steps[step as usize].closed |= self.rig.table.follows(step);
             }
-            Call::Pass { is_read } => self.pass(is_read),
+            Operation::Pass { is_read } => self.pass(is_read),
         }
     }
 
@@ -373,9 +373,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_500))]
 
     #[test]
-    fn what_is_folded_is_the_plain_sum(calls in prop::collection::vec(call(), 1..250)) {
+    fn what_is_folded_is_the_plain_sum(operations in prop::collection::vec(operation(), 1..250)) {
         let mut program = Program::new();
-        calls.iter().for_each(|call| program.make(call));
+        operations.iter().for_each(|operation| program.make(operation));
         program.over();
         program.check()?;
         program.check_records()?;

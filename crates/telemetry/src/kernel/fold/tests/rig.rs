@@ -19,9 +19,9 @@ struct Gpu {
     fails: bool,
 }
 
-pub(super) struct Told(Mutex<Gpu>);
+pub(super) struct AnswersAsTold(Mutex<Gpu>);
 
-impl EventOps for Told {
+impl EventOps for AnswersAsTold {
     fn record(&self, _: usize, _: Edge, _: u64) -> bool {
         !self.0.lock().unwrap().fails
     }
@@ -44,7 +44,7 @@ pub(super) struct Work {
 }
 
 pub(super) struct Rig {
-    pub(super) ring: SpanRing<Told>,
+    pub(super) ring: SpanRing<AnswersAsTold>,
     pub(super) table: StepTable,
     pub(super) fold: Fold,
     pub(super) into: Box<KernelInstruments>,
@@ -63,7 +63,7 @@ impl Rig {
         let into = Box::<KernelInstruments>::default();
         assert!(into.name_lanes(&LaneNames::new(&["draft", "sample"]).unwrap()));
         Self {
-            ring: SpanRing::new(Told(Mutex::new(gpu)), slots),
+            ring: SpanRing::new(AnswersAsTold(Mutex::new(gpu)), slots),
             table: StepTable::new(),
             fold: Fold::default(),
             into,

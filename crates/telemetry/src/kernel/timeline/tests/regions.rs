@@ -2,12 +2,12 @@
 //! Steps with regions: what is in one on its stream covers nothing twice.
 
 use super::settle::{Settled, by_stream};
-use super::{Interval, figures, is_in, lane, lanes_and_device, launch, of, region};
+use super::{AnySpan, figures, is_in, lane, lanes_and_device, launch, of, region};
 use super::{sets, step, walk};
 use proptest::prelude::*;
 
 /// A step of [`step`], some of whose launches are regions.
-fn step_with_regions(size: i64) -> impl Strategy<Value = Vec<Interval>> {
+fn step_with_regions(size: i64) -> impl Strategy<Value = Vec<AnySpan>> {
     let kinds = prop::collection::vec(any::<bool>(), 16);
     (step(size), kinds).prop_map(|(mut spans, kinds)| {
         let launches = spans.iter_mut().filter(|span| !span.is_lane);

@@ -2,12 +2,12 @@
 //! Where spans begin once rounding is taken out, said again: span by span, and
 //! without a list of streams.
 
-use super::Interval;
+use super::AnySpan;
 use super::{figures, lane, launch};
 
 #[derive(Clone, Debug)]
 pub(super) struct Settled {
-    pub(super) span: Interval,
+    pub(super) span: AnySpan,
     pub(super) start_ns: i64,
     pub(super) end_ns: i64,
     pub(super) gap_ns: Option<i64>,
@@ -31,7 +31,7 @@ fn is_rounding(place_ns: i64, from_ns: i64, end_ns: i64) -> bool {
 
 /// Spans in the order of their settled starts; lanes by themselves, launches and
 /// regions together.
-pub(super) fn by_stream(spans: &[Interval]) -> Vec<Settled> {
+pub(super) fn by_stream(spans: &[AnySpan]) -> Vec<Settled> {
     let mut out = Vec::new();
     for is_lane in [true, false] {
         let kind = spans.iter().filter(|span| span.is_lane == is_lane);
