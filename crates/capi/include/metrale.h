@@ -258,6 +258,8 @@ typedef struct {
   bool armed;
   /// A lane's span was lost, or began after the end: the lanes took more.
   bool incomplete;
+  /// A twin ran in it: what its marks took of the GPU is in the lanes' time.
+  bool marked;
   /// Its lanes by number; those that it did not have are 0.
   metrale_lane_record lanes[METRALE_MAX_LANES];
 } metrale_step_record;

@@ -56,6 +56,8 @@ pub struct StepRecord {
     pub armed: bool,
     /// A lane's span was lost, or began after the end: the lanes took more.
     pub incomplete: bool,
+    /// A twin ran in it: what its marks took of the GPU is in the lanes' time.
+    pub marked: bool,
     /// Its lanes by number; those that it did not have are 0.
     pub lanes: [LaneRecord; MAX_LANES],
 }
@@ -73,6 +75,7 @@ impl From<kernel::StepRecord> for StepRecord {
             has_shape: record.shape.is_some(),
             armed: record.armed,
             incomplete: record.incomplete,
+            marked: record.marked,
             lanes: record.lanes.map(|lane| LaneRecord {
                 spans: lane.spans,
                 gaps: lane.gaps,

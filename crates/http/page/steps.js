@@ -63,7 +63,7 @@ function stepText(step) {
   const lanes = source.lanes.map((lane, index) => [lane, step.gpu_ns[index]]).filter(([, ns]) => known(ns));
   const all = sum(lanes, ([, ns]) => ns);
   const made = step.shape ? `, made of ${shapeText(step.shape)}` : "";
-  return `Step ${count(step.number)}${step.armed ? " ▼ armed" : ""}: ${time(all)} on the GPU: ${lanes.map(([lane, ns]) => `${lane} ${time(ns)}`).join(", ")}; gaps ${time(gapsOf(step.gap_ns, step.gpu_ns))}${made}${step.incomplete ? "; incomplete, it took more" : ""}`;
+  return `Step ${count(step.number)}${step.armed ? " ▼ armed" : ""}${step.marked ? ", with the marks of a twin" : ""}: ${time(all)} on the GPU: ${lanes.map(([lane, ns]) => `${lane} ${time(ns)}`).join(", ")}; gaps ${time(gapsOf(step.gap_ns, step.gpu_ns))}${made}${step.incomplete ? "; incomplete, it took more" : ""}`;
 }
 
 function drawSteps(of) {
@@ -85,10 +85,10 @@ function drawSteps(of) {
 const showSlow = more(byId("slow-more"), 8);
 
 function drawSlow(snapshot) {
-  const slowest = snapshot.slowest_steps[0]?.gpu_ns ?? 1;
+  const slowest = Math.max(1, ...snapshot.slowest_steps.map((step) => step.gpu_ns));
   const names = snapshot.lanes.map((lane) => lane.lane);
   const rows = showSlow(snapshot.slowest_steps).map((step) => [
-    { text: count(step.number), tag: step.armed ? "armed" : "" },
+    { text: count(step.number), tag: step.marked ? "twin" : step.armed ? "armed" : "" },
     `${step.incomplete ? "> " : ""}${time(step.gpu_ns)}`,
     { kind: "wide", draw: (td) => slowBar(td, step, slowest, names) },
     { text: step.lanes.map((lane) => `${lane.lane} ${time(lane.gpu_ns)}`).join(", "), kind: "left" },

@@ -27,6 +27,7 @@ pub(crate) struct StepsJson {
 struct StepJson {
     number: u64,
     armed: bool,
+    marked: bool,
     incomplete: bool,
     shape: Option<StepShape>,
     wall_ns: Option<u64>,
@@ -117,6 +118,7 @@ impl StepJson {
         Self {
             number: record.number,
             armed: record.armed,
+            marked: record.marked,
             incomplete: record.incomplete,
             shape: record.shape,
             wall_ns: record.wall_ns,

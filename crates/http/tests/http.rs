@@ -95,6 +95,11 @@ fn every_page_is_there_and_a_head_is_that_of_its_page() {
         serde_json::from_slice(&get(address, "/snapshot.json").body).expect("one");
     assert_eq!((snapshot.steps, snapshot.lanes[LANE_DECODE].gpu.count()), (1, 1));
     assert_eq!(get(address, "/healthz").text(), "ok\n");
+    let open = "application/openmetrics-text;version=1.0.0";
+    let metrics = ask(address, &["GET /metrics HTTP/1.1", &format!("Accept: {open}")]);
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert_eq!(metrics.header("content-type"), Some(kind));
+    assert!(metrics.text().ends_with("# EOF\n"));
 }
 
 #[test]

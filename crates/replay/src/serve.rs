@@ -96,21 +96,14 @@ fn guarded(plan: &Plan) -> HashSet<u32> {
     guarded
 }
 
-/// An open step.
-#[derive(Clone)]
-enum StepHandle<'p> {
-    Guard(Rc<StepGuard<'p>>),
-    /// It began while another was open.
-    Number(Step),
-}
-
-impl StepHandle<'_> {
-    fn step(&self) -> Step {
-        match self {
-            Self::Guard(guard) => guard.step(),
-            Self::Number(step) => *step,
-        }
-    }
+/// A step that is open.
+struct OpenStep<'p> {
+    /// The plan's number of it.
+    of: Option<u32>,
+    /// The first device's; none where it began while another was open.
+    guard: Option<Rc<StepGuard<'p>>>,
+    /// Every device's own.
+    each: Vec<Step>,
 }
 
 struct ServingLoop<'p> {
@@ -124,7 +117,7 @@ struct ServingLoop<'p> {
     /// The plan's step of the operation.
     of: Option<u32>,
     /// The open steps, the one begun last at the end.
-    steps: Vec<(Option<u32>, StepHandle<'p>)>,
+    steps: Vec<OpenStep<'p>>,
     /// Open lane spans that are tokens, by index into [`Plan::spans`].
     open: HashMap<u32, Option<SpanToken>>,
     /// The graphs that were launched.
@@ -166,51 +159,55 @@ impl<'p> ServingLoop<'p> {
         !pace.is_over()
     }
 
-    fn begin_step(&mut self) -> Result<(), PlayError> {
+    fn begin_step(&mut self) {
         self.player.harvest();
         self.player.devices.iter().for_each(Device::renew);
-        // One scheduler drives all devices: the first decides for all.
-        let first = self.player.devices.first().ok_or(PlayError::Plan("no device"))?;
-        let step = if self.steps.is_empty() {
-            StepHandle::Guard(Rc::new(first.recorder.step()))
-        } else {
-            StepHandle::Number(first.recorder.telemetry().step_begin())
-        };
         let planned = self.of.and_then(|of| self.player.plan.steps.get(of as usize));
-        if let Some(shape) = planned.and_then(|planned| planned.shape) {
-            first.recorder.telemetry().shape(step.step(), shape);
+        let shape = planned.and_then(|planned| planned.shape);
+        // One scheduler drives all devices: all count the same steps, and arm the same.
+        let first = self.player.devices.first().filter(|_| self.steps.is_empty());
+        let guard = first.map(|first| Rc::new(first.recorder.step()));
+        let mut begun = guard.iter().map(|guard| guard.step()).collect::<Vec<_>>();
+        for device in &self.player.devices[begun.len()..] {
+            begun.push(device.recorder.telemetry().step_begin());
         }
-        self.steps.push((self.of, step));
-        Ok(())
+        for (device, step) in self.player.devices.iter().zip(&begun) {
+            if let Some(shape) = shape {
+                device.recorder.telemetry().shape(*step, shape);
+            }
+        }
+        self.steps.push(OpenStep { of: self.of, guard, each: begun });
     }
 
     /// Lets go of the operation's step.
     fn end_step(&mut self) {
         let of = self.of;
-        for (_, ended) in self.steps.extract_if(.., |(open, _)| *open == of) {
-            // A guard ends the step on its own device only.
-            for device in &self.player.devices {
-                device.recorder.end_step(ended.step());
+        for ended in self.steps.extract_if(.., |open| open.of == of) {
+            for (device, step) in self.player.devices.iter().zip(ended.each) {
+                device.recorder.end_step(step);
             }
         }
     }
 
     /// The recorder's step of the operation; work outside every step belongs to
     /// the one begun last.
-    fn open_step(&self) -> Option<&StepHandle<'p>> {
-        let own = self.steps.iter().find(|(of, _)| *of == self.of);
-        own.or(self.steps.last()).map(|(_, step)| step)
+    fn open_step(&self) -> Option<&OpenStep<'p>> {
+        let own = self.steps.iter().find(|open| open.of == self.of);
+        own.or(self.steps.last())
     }
 
-    fn step(&self) -> Step {
-        self.open_step().map_or(Step::UNMEASURED, StepHandle::step)
+    /// The same, of the device of a stream.
+    fn step(&self, on: u32) -> Step {
+        let device = self.player.plan.device(on) as usize;
+        let step = self.open_step().and_then(|open| open.each.get(device));
+        step.copied().unwrap_or(Step::UNMEASURED)
     }
 
     /// A lane from its begin to its end, as a guard.
     fn lane(&mut self, span: u32) -> Result<(), PlayError> {
         let planned = self.span(span)?;
         let lane = planned.lane.index();
-        let Some(StepHandle::Guard(step)) = self.open_step().cloned() else {
+        let Some(step) = self.open_step().and_then(|open| open.guard.clone()) else {
             return self.begin_lane(span);
         };
         let device = self.player.device(planned.stream)?;
@@ -254,7 +251,7 @@ impl<'p> ServingLoop<'p> {
     /// An operation, and what it encloses where it is a lane's guard.
     fn perform(&mut self, what: What) -> Result<(), PlayError> {
         match what {
-            What::StepBegin { .. } => self.begin_step()?,
+            What::StepBegin { .. } => self.begin_step(),
             What::StepEnd => self.end_step(),
             What::LaneBegin { span } if self.guarded.contains(&span) => self.lane(span)?,
             What::LaneBegin { span } => self.begin_lane(span)?,
@@ -278,7 +275,7 @@ impl<'p> ServingLoop<'p> {
                 let (on, function) = (device.stream(stream)?, device.function(None)?);
                 let row = device.copy(copy)?;
                 let lane = self.player.plan.lane(self.of).index();
-                let token = device.recorder.begin_region(self.step(), lane, row, on);
+                let token = device.recorder.begin_region(self.step(stream), lane, row, on);
                 let copied = device.launch(on, function, duration_ns);
                 self.launched(stream, Launched::Copy(copy), token, copied)?;
             }
@@ -288,7 +285,7 @@ impl<'p> ServingLoop<'p> {
                 self.before(graph);
                 let (twin, stream) = (device.graph(graph)?, device.stream(on)?);
                 let lane = self.player.plan.lane(self.of).index();
-                device.recorder.replay(self.step(), lane, twin, stream)?;
+                device.recorder.replay(self.step(on), lane, twin, stream)?;
                 self.asked_for(on, Launched::Graph(graph));
             }
         }
@@ -300,7 +297,7 @@ impl<'p> ServingLoop<'p> {
         let planned = self.span(span)?;
         let device = self.player.device(planned.stream)?;
         let (lane, stream) = (planned.lane.index(), device.stream(planned.stream)?);
-        let token = device.recorder.begin_lane(self.step(), lane, stream);
+        let token = device.recorder.begin_lane(self.step(planned.stream), lane, stream);
         self.open.insert(span, token);
         Ok(())
     }
@@ -327,7 +324,7 @@ impl<'p> ServingLoop<'p> {
 
     /// Notes a launch that an armed step asked to be timed.
     fn asked_for(&mut self, on: u32, launched: Launched) {
-        if self.step().is_armed() {
+        if self.step(on).is_armed() {
             let of = (self.player.plan.device(on), launched);
             *self.asked.launches.entry(of).or_default() += 1;
         }
@@ -344,7 +341,7 @@ impl<'p> ServingLoop<'p> {
         let lane = self.player.plan.lane(self.of).index();
         let device = self.player.device(on)?;
         let stream = device.stream(on)?;
-        let token = (device.recorder).begin_launch(self.step(), lane, kernel, stream);
+        let token = (device.recorder).begin_launch(self.step(on), lane, kernel, stream);
         let result = launch();
         self.launched(on, launched, token, result)
     }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a replay came to, from the recorders' instruments.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use metrale_http::merged;
 use metrale_telemetry::Snapshot;
+use metrale_telemetry::kernel::SLOWEST_STEPS;
 use metrale_telemetry::snapshot::{LaneSnapshot, RowKind, TwinLedger};
 
 use crate::check::{self, Check};
@@ -14,11 +16,26 @@ use crate::plan::{Launched, RowKey, Timing};
 use crate::play::{Player, Settings};
 use crate::report::{
     DeviceRow, DriverKind, GraphTotals, KernelRow, LaneRow, LedgerTotals, Report, SCHEMA, Shown,
-    Stamps, excess, is_recorded,
+    SlowStepRow, Stamps, excess, is_recorded,
 };
 use crate::serve::Asked;
 use crate::simulator::Simulator;
 use crate::steps::Lane;
+
+/// The slowest steps of all devices.
+fn slowest(devices: &[Snapshot]) -> Vec<SlowStepRow> {
+    let mut steps: Vec<_> = (0..)
+        .zip(devices)
+        .flat_map(|(device, snapshot)| {
+            let steps = snapshot.slowest_steps.iter().cloned();
+            steps.map(move |step| SlowStepRow { device, step })
+        })
+        .collect();
+    // Stable: of equals those of the first device first.
+    steps.sort_by_key(|row| (row.step.marked, Reverse(row.step.gpu_ns), row.step.number));
+    steps.truncate(SLOWEST_STEPS);
+    steps
+}
 
 fn device_row((device, snapshot): (u32, &Snapshot)) -> DeviceRow {
     let figures = snapshot.device.unwrap_or_default();
@@ -82,7 +99,7 @@ impl Player<'_> {
                 .flat_map(|simulator| self.calls_since(simulator))
                 .collect(),
             check,
-            slowest_steps: snapshot.slowest_steps.clone(),
+            slowest_steps: slowest(&devices),
             notes: self.plan.notes.clone(),
             shown: Shown { snapshot, planned_ns: asked.planned_ns },
         }

@@ -99,3 +99,24 @@ fn the_lane_is_on_each_devices_busiest_stream() {
     assert_eq!(sums(&json, "kernels", "samples", "k"), each);
     assert!(rows(&page).iter().all(|row| row[1] == "decode"), "{page}");
 }
+
+/// Each device has a record of each step, with its shape.
+#[test]
+fn a_step_leaves_its_record_on_every_device() {
+    let mut events = recording(["left", "right"]);
+    // One step more, on the second device only.
+    let at = 10 + 1_000 * STEPS;
+    events.extend([step(DECODE, at, 50), launch(1_000, at + 1)]);
+    events.push(kernel_on(1, "right", 7, 1_000, at + 10, 310));
+    let (json, page) = replay_events(&events, &["--stamps", "ideal"]);
+    let slowest = json["slowest_steps"].as_array().expect("steps");
+    let told: Vec<_> = (slowest.iter())
+        .map(|step| ["number", "device", "gpu_ns"].map(|key| number(&step[key])))
+        .collect();
+    let on_the_first = (0..31).map(|step| [step, 0, 300_000]);
+    assert_eq!(told[0], [40, 1, 310_000], "{page}");
+    assert!(told[1..].iter().copied().eq(on_the_first), "{told:?}");
+    assert!(slowest.iter().all(|step| step["shape"]["decode_tokens"] == 1), "{json}");
+    let lanes: Vec<_> = page.lines().filter(|line| line.ends_with("decode 1")).collect();
+    assert_eq!(lanes.len(), 1, "{page}");
+}

@@ -3,13 +3,11 @@
 //! the recordings say of their kernels.
 
 mod common;
-#[path = "prometheus/http.rs"]
-mod http;
 
 use std::collections::BTreeMap;
-use std::process::Command;
 
-use common::program::{fact, number, replay_events, serving};
+use common::http;
+use common::program::{Serving, fact, number, replay_events};
 use common::record::{DECODE, kernel, launch, step};
 use common::{TRACES, folder, needs_simulator, read_csv};
 use metrale_replay::report::excess;
@@ -22,20 +20,8 @@ const ENOUGH: u64 = 30;
 
 /// What an honest replay of the file measured.
 fn honest(path: &str) -> Snapshot {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_metrale-replay"));
-    command.args(["--driver", "sim", "--stamps", "honest", "--every", "1"]).args([
-        "--serve",
-        "127.0.0.1:0",
-        "--for",
-        "60",
-        "--trace",
-        path,
-    ]);
-    let (mut child, port, _) = serving(command);
-    let json = http::get(port, "/snapshot.json", "*/*");
-    child.kill().expect("killed");
-    child.wait().expect("ended");
-    serde_json::from_slice(&json).expect("a snapshot")
+    let serving = Serving::start(["--every", "1", "--for", "60", "--trace", path]);
+    http::json(serving.port, "/snapshot.json")
 }
 
 /// By name: launches, and how long one runs on average.

@@ -2,95 +2,58 @@
 //! The replay as a server: what it answers, when it ends, and what it refuses.
 
 mod common;
-#[path = "prometheus/http.rs"]
-mod http;
 
-use common::program::serving;
+use common::http;
+use common::program::Serving;
 use common::record::{DECODE, document, kernel, launch, step};
 use metrale_replay::workload;
 use metrale_telemetry::Snapshot;
 use serde_json::Value;
-use std::io::{BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::process::{Child, ChildStdout, Command, Output};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-fn command(address: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_metrale-replay"));
-    command.args(["--driver", "sim", "--serve", address]);
-    command
+fn steps(port: u16) -> u64 {
+    http::json::<Snapshot>(port, "/snapshot.json").steps
 }
 
-/// A replay that serves, its port, and what else it says.
-fn serve(seconds: &str) -> (Child, u16, BufReader<ChildStdout>) {
-    let mut command = command("127.0.0.1:0");
-    command.args(["--for", seconds]);
-    serving(command)
-}
-
-fn content_type(port: u16, accept: &str) -> String {
-    let head = http::head(port, "/metrics", accept);
-    let mut lines = head.lines();
-    let line = lines.find_map(|line| line.strip_prefix("content-type: "));
-    line.expect("a content type").to_owned()
-}
-
+/// What each page is, by whatever server, is held in the crate of the pages.
 #[test]
 fn it_answers_while_it_repeats_and_ends_in_time() {
-    common::needs_simulator();
-    let (mut child, port, mut out) = serve("3");
-    let steps = || {
-        let json = http::get(port, "/snapshot.json", "*/*");
-        let snapshot: Snapshot = serde_json::from_slice(&json).expect("a snapshot");
-        snapshot.steps
-    };
-    let before = steps();
+    let mut serving = Serving::start(["--for", "3"]);
+    let port = serving.port;
+    let before = steps(port);
     assert!(before >= workload::STEPS as u64, "the replay came first: {before}");
     assert_eq!(http::get(port, "/healthz", "*/*"), b"ok\n");
-    assert_eq!(content_type(port, "*/*"), "text/plain; version=0.0.4; charset=utf-8");
-    let open = "application/openmetrics-text;version=1.0.0";
-    assert_eq!(
-        content_type(port, open),
-        "application/openmetrics-text; version=1.0.0; charset=utf-8"
-    );
     let protobuf = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
-    assert!(content_type(port, protobuf).starts_with("application/vnd.google.protobuf; proto="));
-    assert!(http::try_get(port, "/nothing", "*/*").is_none());
+    let (head, _) = http::answer(port, "/metrics", protobuf).expect("an answer");
+    assert!(head.contains("content-type: application/vnd.google.protobuf; proto="), "{head}");
     let events = |page: &str| {
-        let json = http::get(port, page, "*/*");
-        let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+        let json: Value = http::json(port, page);
         json["traceEvents"].as_array().expect("events").len()
     };
     assert!(events("/trace.json") > 4);
-    assert!(http::try_get(port, "/recording.json", "*/*").is_none());
-    for wrong in ["", "?steps=x", "?steps=65", "?k=1"] {
-        assert_eq!(http::post(port, &format!("/recording.json{wrong}")), "400");
-    }
     assert_eq!(http::post(port, "/recording.json?steps=1"), "202");
     events("/recording.json");
-    let page = String::from_utf8(http::get(port, "/", "text/html")).expect("text");
-    assert!(page.starts_with("<!doctype html>"));
-    let page = http::get(port, "/metrics", open);
-    assert!(page.ends_with(b"# EOF\n"));
-    while steps() == before {
-        std::thread::sleep(std::time::Duration::from_millis(10));
+    while steps(port) == before {
+        std::thread::sleep(Duration::from_millis(10));
     }
     let mut rest = String::new();
-    out.read_to_string(&mut rest).expect("text");
+    serving.out.read_to_string(&mut rest).expect("text");
     assert_eq!(rest, "");
-    assert!(child.wait().expect("ended").success());
+    assert!(serving.child.wait().expect("ended").success());
 }
 
 /// More clients than the process has descriptors for, none of which says
 /// anything; one that begins a request and does not end it.
 #[test]
 fn silent_clients_hold_up_nobody() {
-    common::needs_simulator();
     let mut shell = Command::new("sh");
     let program = env!("CARGO_BIN_EXE_metrale-replay");
-    shell.args(["-c", "ulimit -n 128 && exec \"$@\"", "sh", program]);
-    shell.args(["--driver", "sim", "--serve", "127.0.0.1:0", "--for", "60"]);
-    let (mut child, port, _out) = serving(shell);
+    shell.args(["-c", "ulimit -n 128 && exec \"$@\"", "sh", program, "--for", "60"]);
+    let mut serving = Serving::of(shell, 0);
+    let port = serving.port;
     let connect = || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("connected");
     let silent: Vec<TcpStream> = (0..300).map(|_| connect()).collect();
     let page = http::get(port, "/metrics", "*/*");
@@ -102,8 +65,7 @@ fn silent_clients_hold_up_nobody() {
     slow.set_read_timeout(Some(Duration::from_secs(50))).expect("set");
     slow.write_all(b"GET /metrics HTTP/1.1\r\nHost:").expect("written");
     slow.read_to_end(&mut Vec::new()).expect("an end");
-    child.kill().expect("it still serves");
-    child.wait().expect("ended");
+    assert!(serving.child.try_wait().expect("asked").is_none(), "it still serves");
 }
 
 /// Steps of many kernels: 64 of them are more than what lies between a server and a
@@ -128,13 +90,12 @@ fn many_kernels(path: &std::path::Path) {
 /// What they find then is not the whole answer, and does not look like one.
 #[test]
 fn clients_that_take_no_trace_lose_their_turn() {
-    common::needs_simulator();
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("many.json");
     many_kernels(&path);
-    let mut command = command("127.0.0.1:0");
-    command.args(["--for", "120", "--every", "1", "--trace"]).arg(&path);
-    let (mut child, port, _out) = serving(command);
+    let path = path.to_str().expect("UTF-8");
+    let mut serving = Serving::start(["--for", "120", "--every", "1", "--trace", path]);
+    let port = serving.port;
     assert_eq!(http::post(port, "/recording.json?steps=64"), "202");
     let whole = loop {
         let whole = String::from_utf8(http::get(port, "/recording.json", "*/*")).expect("text");
@@ -175,15 +136,13 @@ fn clients_that_take_no_trace_lose_their_turn() {
         assert!(!rest.ends_with(b"\r\n0\r\n\r\n"), "{} bytes as if they were all", rest.len());
         assert!(rest.len() < whole.len());
     }
-    child.kill().expect("it still serves");
-    child.wait().expect("ended");
+    assert!(serving.child.try_wait().expect("asked").is_none(), "it still serves");
 }
 
 /// A kernel of a minute, in a lane: both are told, with their stream. The step
 /// after it keeps the replay from waiting for it in virtual time.
 #[test]
 fn work_that_does_not_end_makes_it_unwell() {
-    common::needs_simulator();
     let events = [
         step(DECODE, 1_000, 100),
         launch(1, 1_010),
@@ -195,10 +154,10 @@ fn work_that_does_not_end_makes_it_unwell() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("endless.json");
     std::fs::write(&path, document(&events)).expect("written");
-    let mut command = command("127.0.0.1:0");
-    command.args(["--for", "30", "--every", "1", "--stuck-after", "1"]);
-    command.arg("--trace").arg(path);
-    let (mut child, port, _out) = serving(command);
+    let path = path.to_str().expect("UTF-8");
+    let arguments = ["--for", "30", "--every", "1", "--stuck-after", "1", "--trace", path];
+    let mut serving = Serving::start(arguments);
+    let port = serving.port;
     // It goes on answering until it is unwell, or ends and answers no more.
     let (head, body) = loop {
         let (head, body) = http::answer(port, "/healthz", "*/*").expect("an answer");
@@ -216,17 +175,14 @@ fn work_that_does_not_end_makes_it_unwell() {
         assert!(line.starts_with(start) && line.contains(" of GPU-"), "{body}");
     }
     assert_eq!(body.lines().count(), 2, "{body}");
-    child.kill().expect("it still serves");
-    child.wait().expect("ended");
+    assert!(serving.child.try_wait().expect("asked").is_none(), "it still serves");
 }
 
 /// A timeline's lane spans add up to what the record of its step says.
 #[test]
 fn the_last_steps_and_the_last_timeline_agree() {
-    common::needs_simulator();
-    let (mut child, port, _out) = serve("60");
-    let get =
-        |path| -> Value { serde_json::from_slice(&http::get(port, path, "*/*")).expect("JSON") };
+    let mut serving = Serving::start(["--for", "60"]);
+    let get = |path| -> Value { http::json(serving.port, path) };
     let list = |value: &Value| value.as_array().expect("a list").clone();
     let ns = |value: &Value| value.as_u64().expect("nanoseconds");
     let deadline = Instant::now() + Duration::from_secs(50);
@@ -258,26 +214,18 @@ fn the_last_steps_and_the_last_timeline_agree() {
         let row = launch["row"].as_u64().expect("a row") as usize;
         assert!(rows[row]["name"].is_string(), "{launch}");
     }
-    child.kill().expect("it still serves");
-    child.wait().expect("ended");
-}
-
-fn refused(output: &Output) -> String {
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{error}");
-    assert_eq!((output.stdout.as_slice(), error.lines().count()), (&b""[..], 1), "{error}");
-    error
+    assert!(serving.child.try_wait().expect("asked").is_none(), "it still serves");
 }
 
 #[test]
-fn what_cannot_be_served_is_one_line() {
-    let output = command("0.0.0.0:0").output().expect("run");
-    assert!(refused(&output).contains("a loopback address"));
-    let output = command("127.0.0.1:0").args(["--for", "0"]).output();
-    assert!(refused(&output.expect("run")).contains("--for"));
+fn a_port_that_is_taken_is_one_line() {
     common::needs_simulator();
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
-    let output = command(&address).output().expect("run");
-    assert!(refused(&output).contains("in use"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_metrale-replay"));
+    let output = command.args(["--driver", "sim", "--serve", &address]).output().expect("run");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert_eq!((output.stdout.as_slice(), error.lines().count()), (&b""[..], 1), "{error}");
+    assert!(error.contains("in use"), "{error}");
 }

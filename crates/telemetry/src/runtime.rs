@@ -131,6 +131,13 @@ impl Telemetry {
         self.instruments().open_steps.leave(number, lost);
     }
 
+    /// A twin was launched in the step.
+    pub fn mark_step(&self, step: Step) {
+        if let Some(number) = step.number() {
+            self.instruments().open_steps.mark(number);
+        }
+    }
+
     /// Notes what measuring costs here.
     pub fn set_floor(&self, floor: Floor) {
         self.floor.set(floor);

@@ -43,6 +43,12 @@ fn every_node_is_read_as_the_driver_ran_it() {
     // One before the first node, one behind each and the second one of a pair.
     assert_eq!(inside.figures.marks_ns, 40 * 7_000);
     assert_eq!(inside.figures.twin_ns - inside.figures.marks_ns, 40 * 150_000);
+    // The first step ran the plain graph, in less time than all others.
+    let records = recorder.telemetry().recent_steps().steps;
+    let marked: Vec<_> = records.iter().map(|step| step.marked).collect();
+    assert_eq!(marked, [[false].as_slice(), &[true; 40]].concat());
+    let slowest = &snapshot.slowest_steps;
+    assert_eq!((slowest[0].number, slowest[0].marked, slowest[1].marked), (0, false, true));
     assert_no_mistakes();
 }
 

@@ -2,7 +2,7 @@
 //! The facts below the tables: how lanes' time was spent, what was lost, what
 //! measuring costs, and whether what was read is right.
 
-use super::inside;
+use super::inside::InsideGraphs;
 use super::latency::latency;
 use super::text::Page;
 use super::{Excess, LaneRow, LedgerTotals, Report, Stamps, count, number, share, shorten, time};
@@ -14,11 +14,11 @@ const NAMED: usize = 3;
 const NAME: usize = 32;
 
 /// The facts; the rows shown read too long by `marked`.
-pub(super) fn facts(report: &Report, marked: Vec<Excess>, out: &mut Page) {
+pub(super) fn facts(report: &Report, marked: Vec<Excess>, inside: &InsideGraphs, out: &mut Page) {
     busy(report, out);
     losses(report, out);
     launches(report, out);
-    inside::facts(report, out);
+    inside.facts(report, out);
     latency(marked, out);
     cost(report, out);
     overlap(report, out);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use metrale_telemetry::snapshot::{GraphRow, NodeKind, TwinLedger};
 
-use super::measured::error;
+use super::table::{Columns, Rest, error};
 use super::text::Page;
 use super::{Report, count, number, percent, shorten, time};
 use crate::device::GAPS;
@@ -17,8 +17,7 @@ use crate::device::GAPS;
 const TOP: usize = 8;
 
 /// A row, of all graphs.
-#[derive(Default)]
-struct Row {
+struct InsideRow {
     total_ns: f64,
     share: f64,
     /// Squared, of the share; `None`: of one graph not known.
@@ -27,8 +26,8 @@ struct Row {
 }
 
 /// What the rows inside graphs come to.
-struct Inside {
-    rows: Vec<(String, Row)>,
+pub(super) struct InsideGraphs {
+    rows: Vec<(String, InsideRow)>,
     /// What the graphs took.
     total_ns: f64,
     /// Recorded gaps: their share of that.
@@ -48,92 +47,85 @@ fn label(row: &GraphRow) -> String {
     }
 }
 
-fn inside(report: &Report) -> Inside {
-    let seen = report.shown.snapshot.graphs.iter().map(|graph| &graph.figures);
-    let seen: Vec<_> = seen.filter(|figures| figures.twin_launches > 0).collect();
-    let total_ns: f64 = seen.iter().map(|figures| figures.total_ns).sum();
-    let mut rows: BTreeMap<String, Row> = BTreeMap::new();
-    let mut gaps = 0.0;
-    for figures in seen {
-        let part = figures.total_ns / total_ns.max(1.0);
-        for of in &figures.rows {
-            if !is_recorded(of) {
-                gaps += part * of.estimate.share;
-                continue;
+impl InsideGraphs {
+    pub(super) fn of(report: &Report) -> Self {
+        let seen = report.shown.snapshot.graphs.iter().map(|graph| &graph.figures);
+        let seen: Vec<_> = seen.filter(|figures| figures.twin_launches > 0).collect();
+        let total_ns: f64 = seen.iter().map(|figures| figures.total_ns).sum();
+        let mut rows: BTreeMap<String, InsideRow> = BTreeMap::new();
+        let mut gaps = 0.0;
+        for figures in seen {
+            let part = figures.total_ns / total_ns.max(1.0);
+            for of in &figures.rows {
+                if !is_recorded(of) {
+                    gaps += part * of.estimate.share;
+                    continue;
+                }
+                let none = InsideRow { total_ns: 0.0, share: 0.0, error: Some(0.0), launches: 0 };
+                let row = rows.entry(label(of)).or_insert(none);
+                // Where every step was armed nothing is estimated.
+                row.total_ns += match report.every {
+                    1 => of.sampled_ns as f64,
+                    _ => of.estimate.total_ns,
+                };
+                row.share += part * of.estimate.share;
+                row.error = row.error.zip(of.estimate.error).map(|(sum, error)| {
+                    let error = part * error.share;
+                    error.mul_add(error, sum)
+                });
+                row.launches += of.estimate.steps;
             }
-            let row = rows.entry(label(of)).or_insert(Row { error: Some(0.0), ..Row::default() });
-            // Where every step was armed nothing is estimated.
-            row.total_ns += match report.every {
-                1 => of.sampled_ns as f64,
-                _ => of.estimate.total_ns,
-            };
-            row.share += part * of.estimate.share;
-            row.error = row.error.zip(of.estimate.error).map(|(sum, error)| {
-                let error = part * error.share;
-                error.mul_add(error, sum)
-            });
-            row.launches += of.estimate.steps;
         }
+        let mut rows: Vec<_> = rows.into_iter().collect();
+        // Stable: of equals in the order of their names.
+        rows.sort_by(|(_, one), (_, other)| other.total_ns.total_cmp(&one.total_ns));
+        Self { rows, total_ns, gaps }
     }
-    let mut rows: Vec<_> = rows.into_iter().collect();
-    // Stable: of equals in the order of their names.
-    rows.sort_by(|(_, one), (_, other)| other.total_ns.total_cmp(&one.total_ns));
-    Inside { rows, total_ns, gaps }
-}
 
-/// The table, and a blank line; nothing where no twin was read.
-pub(super) fn kernels(report: &Report, out: &mut Page) {
-    let Inside { rows, .. } = inside(report);
-    if rows.is_empty() {
-        return;
-    }
-    let errors = report.every > 1;
-    let column = out.width - if errors { 36 } else { 27 };
-    let line = |name: &str, share: &str, error: &str, total: &str, launches: &str| {
-        let error = if errors { format!("{error:>9}") } else { String::new() };
-        format!("{name:<column$}{share:>7}{error}{total:>10}{launches:>10}")
-    };
-    out.line(&line("inside graphs", "share", "± error", "total", "launches"));
-    let names: Vec<&str> = rows.iter().map(|(name, _)| name.as_str()).collect();
-    let labels = shorten(&names, column - 1);
-    for ((_, row), label) in rows.iter().zip(&labels).take(TOP) {
-        let told = error(row.error.map(f64::sqrt));
-        let total = time(row.total_ns.round() as u64);
-        out.line(&line(label, &percent(row.share), &told, &total, &count(row.launches)));
-    }
-    let rest = rows.get(TOP..).unwrap_or_default();
-    if !rest.is_empty() {
-        let sum = |of: fn(&Row) -> f64| rest.iter().map(|(_, row)| of(row)).sum::<f64>();
-        let label = format!("and {} more", rest.len());
-        let total = time(sum(|row| row.total_ns).round() as u64);
-        out.line(&line(&label, &percent(sum(|row| row.share)), "", &total, ""));
-    }
-    out.gap();
-}
-
-/// What the rows explain, what marks took, and which launches had none.
-pub(super) fn facts(report: &Report, out: &mut Page) {
-    let Some(twins) = report.twins else {
-        return;
-    };
-    let Inside { rows, total_ns, gaps } = inside(report);
-    let mut label = "inside";
-    if !rows.is_empty() {
-        let share: f64 = rows.iter().map(|(_, row)| row.share).sum();
-        let rows = number(rows.len() as u64, "row");
-        let total = time(total_ns.round() as u64);
-        let mut text = format!("{rows} explain {} of {total} in graphs", percent(share));
-        if gaps >= 0.000_5 {
-            text += &format!(", gaps between kernels {}", percent(gaps));
+    /// The table, and a blank line; nothing where no twin was read.
+    pub(super) fn table(&self, report: &Report, out: &mut Page) {
+        if self.rows.is_empty() {
+            return;
         }
-        out.fact(label, &text);
-        label = "";
-        if let Some(text) = marks(report) {
+        let columns = Columns::new(report, out, 0);
+        columns.line(["inside graphs", "", "share", "± error", "total", "launches"], out);
+        let names: Vec<&str> = self.rows.iter().map(|(name, _)| name.as_str()).collect();
+        let labels = shorten(&names, columns.name - 1);
+        for ((_, row), label) in self.rows.iter().zip(&labels).take(TOP) {
+            let (share, error) = (percent(row.share), error(row.error.map(f64::sqrt)));
+            let total = time(row.total_ns.round() as u64);
+            columns.line([label, "", &share, &error, &total, &count(row.launches)], out);
+        }
+        let rest = self.rows.get(TOP..).unwrap_or_default();
+        let sum = |of: fn(&InsideRow) -> f64| rest.iter().map(|(_, row)| of(row)).sum();
+        let (share, total_ns) = (Some(sum(|row| row.share)), sum(|row| row.total_ns));
+        columns.rest(&Rest { rows: rest.len(), share, total_ns }, out);
+        out.gap();
+    }
+
+    /// What the rows explain, what marks took, and which launches had none.
+    pub(super) fn facts(&self, report: &Report, out: &mut Page) {
+        let Some(twins) = report.twins else {
+            return;
+        };
+        let mut label = "inside";
+        if !self.rows.is_empty() {
+            let share: f64 = self.rows.iter().map(|(_, row)| row.share).sum();
+            let rows = number(self.rows.len() as u64, "row");
+            let total = time(self.total_ns.round() as u64);
+            let mut text = format!("{rows} explain {} of {total} in graphs", percent(share));
+            if self.gaps >= 0.000_5 {
+                text += &format!(", gaps between kernels {}", percent(self.gaps));
+            }
+            out.fact(label, &text);
+            label = "";
+            if let Some(text) = marks(report) {
+                out.fact(label, &text);
+            }
+        }
+        if let Some(text) = plain(&twins) {
             out.fact(label, &text);
         }
-    }
-    if let Some(text) = plain(&twins) {
-        out.fact(label, &text);
     }
 }
 
@@ -148,7 +140,8 @@ fn marks(report: &Report) -> Option<String> {
     }
     let more = marks_ns as f64 / twin_ns.saturating_sub(marks_ns).max(1) as f64;
     Some(format!(
-        "a mark takes {} of the GPU, all of them {} of the {} that had marks",
+        "a mark takes {} of the GPU, all of them {} of the {} that had marks, whose steps stand \
+         behind all others among the slowest",
         time(mark_ns),
         percent(more),
         match launches {

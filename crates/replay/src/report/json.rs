@@ -72,7 +72,7 @@ mod tests {
         let slowest = &value["slowest_steps"][0];
         assert_eq!(
             keys(slowest),
-            sorted("gpu_ns number armed incomplete shape wall_ns age_ns lanes")
+            sorted("device gpu_ns number armed marked incomplete shape wall_ns age_ns lanes")
         );
         assert_eq!(keys(&slowest["shape"]), sorted("prompt_tokens decode_tokens requests"));
         assert_eq!(keys(&slowest["lanes"][0]), sorted("lane gpu_ns gap_ns"));

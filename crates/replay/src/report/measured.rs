@@ -7,6 +7,7 @@
 
 use metrale_telemetry::kernel::Estimate;
 
+use super::table::{Columns, Rest, error};
 use super::text::Page;
 use super::{Excess, KernelRow, Report, count, percent, share, shorten, time};
 
@@ -106,32 +107,15 @@ fn rows(report: &Report) -> Vec<Row<'_>> {
     rows
 }
 
-/// An error of a share of 1, in percent.
-pub(super) fn error(of_share: Option<f64>) -> String {
-    match of_share.map(|error| error * 100.0) {
-        None => "too few".to_owned(),
-        Some(error @ 0.000_5..0.01) => format!("{error:.3} %"),
-        Some(error) => format!("{error:.2} %"),
-    }
-}
-
 /// Each kernel by lane: its share of the lane's time, and its total on all
 /// steps. Returns by how much those shown read too long.
 pub(super) fn kernels(report: &Report, out: &mut Page) -> Vec<Excess> {
-    // Where every step was armed nothing is estimated.
-    let errors = report.every > 1;
-    let lanes = if report.devices.len() > 1 { LANE } else { 8 };
-    let column = out.width - lanes - if errors { 36 } else { 27 };
-    let line = |name: &str, lane: &str, share: &str, error: &str, total: &str, steps: &str| {
-        let error = if errors { format!("{error:>9}") } else { String::new() };
-        format!("{name:<column$}{lane:<lanes$}{share:>7}{error}{total:>10}{steps:>10}")
-    };
+    let columns = Columns::new(report, out, if report.devices.len() > 1 { LANE } else { 8 });
     let head = match report.every {
         1 => "kernel".to_owned(),
         n => format!("kernel, from one step in {n}"),
     };
-    let lane = report.lane_column();
-    out.line(&line(&head, lane, "share", "± error", "total", "steps"));
+    columns.line([&head, report.lane_column(), "share", "± error", "total", "steps"], out);
     let rows = rows(report);
     if rows.is_empty() {
         out.line("(none was launched one by one on an armed step)");
@@ -142,8 +126,9 @@ pub(super) fn kernels(report: &Report, out: &mut Page) -> Vec<Excess> {
     names.dedup();
     let mark = |row: &Row<'_>| mark(row.of.excess.is_some(), row.of.missed, row.of.overruns);
     let marks = rows.iter().map(|row| mark(row).len()).max();
-    let labels = shorten(&names, column - 1 - marks.unwrap_or(0));
-    for row in rows.iter().take(TOP) {
+    let labels = shorten(&names, columns.name - 1 - marks.unwrap_or(0));
+    let (shown, rest) = rows.split_at(rows.len().min(TOP));
+    for row in shown {
         let at = names.partition_point(|name| *name < row.name());
         let label = labels.get(at).map_or(row.name(), String::as_str);
         let label = format!("{label}{}", mark(row));
@@ -152,19 +137,14 @@ pub(super) fn kernels(report: &Report, out: &mut Page) -> Vec<Excess> {
             _ => time(row.total_ns.round() as u64),
         };
         let Some((lane, estimate)) = &row.estimate else {
-            out.line(&line(&label, "-", "-", "-", &total, "-"));
+            columns.line([&label, "-", "-", "-", &total, "-"], out);
             continue;
         };
         let error = error(estimate.error.map(|error| error.share));
         let (share, steps) = (percent(estimate.share), count(estimate.steps));
-        out.line(&line(&label, lane, &share, &error, &total, &steps));
+        columns.line([&label, lane, &share, &error, &total, &steps], out);
     }
-    let rest = rows.get(TOP..).unwrap_or(&[]);
-    if !rest.is_empty() {
-        let total: f64 = rest.iter().map(|row| row.total_ns).sum();
-        let label = format!("and {} more", rest.len());
-        out.line(&line(&label, "", "", "", &time(total.round() as u64), ""));
-    }
-    let shown = rows.iter().take(TOP);
-    shown.filter_map(|row| row.of.excess).collect()
+    let total_ns = rest.iter().map(|row| row.total_ns).sum();
+    columns.rest(&Rest { rows: rest.len(), share: None, total_ns }, out);
+    shown.iter().filter_map(|row| row.of.excess).collect()
 }

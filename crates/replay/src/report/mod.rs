@@ -11,6 +11,7 @@ mod latency;
 mod measured;
 mod names;
 mod slow;
+mod table;
 mod text;
 mod units;
 
@@ -188,6 +189,16 @@ pub struct LedgerTotals {
     pub table_full: u64,
 }
 
+/// A slow step on one device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SlowStepRow {
+    /// The device's number.
+    pub device: u32,
+    /// What it left there.
+    #[serde(flatten)]
+    pub step: StepSnapshot,
+}
+
 /// The result of a replay.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
@@ -229,8 +240,8 @@ pub struct Report {
     /// under ideal stamps.
     pub check: Option<Check>,
     /// The slowest steps by GPU time of all lanes, the slowest first, at most 32 of
-    /// the last ten minutes.
-    pub slowest_steps: Vec<StepSnapshot>,
+    /// the last ten minutes; those that ran a twin behind all others.
+    pub slowest_steps: Vec<SlowStepRow>,
     /// What a reader must know: [`Plan::notes`](crate::plan::Plan::notes).
     pub notes: Vec<String>,
     /// What only the text shows.

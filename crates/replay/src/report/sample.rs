@@ -110,7 +110,7 @@ fn ledger() -> LedgerTotals {
     LedgerTotals { spans, table_full: 0 }
 }
 
-fn slow_step(number: u64, gpu_ns: u64, shape: Option<(u32, u32, u32)>) -> StepSnapshot {
+fn slow_step(number: u64, gpu_ns: u64, shape: Option<(u32, u32, u32)>) -> SlowStepRow {
     let mut step = StepSnapshot::default();
     (step.number, step.gpu_ns, step.incomplete) = (number, gpu_ns, shape.is_none());
     step.shape = shape.map(|(prompt, decode, requests)| {
@@ -124,7 +124,7 @@ fn slow_step(number: u64, gpu_ns: u64, shape: Option<(u32, u32, u32)>) -> StepSn
             lane
         })
         .into();
-    step
+    SlowStepRow { device: 0, step }
 }
 
 fn twins() -> TwinLedger {

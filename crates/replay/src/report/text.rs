@@ -6,7 +6,8 @@
 
 use std::fmt::Write as _;
 
-use super::{DriverKind, Report, Stamps, count, facts, inside, measured, slow};
+use super::inside::InsideGraphs;
+use super::{DriverKind, Report, Stamps, count, facts, measured, slow};
 
 /// `report` in lines of at most `width` characters.
 pub fn render(report: &Report, width: usize) -> String {
@@ -18,9 +19,10 @@ pub fn render(report: &Report, width: usize) -> String {
     out.gap();
     let marked = measured::kernels(report, &mut out);
     out.gap();
-    inside::kernels(report, &mut out);
+    let inside = InsideGraphs::of(report);
+    inside.table(report, &mut out);
     slow::steps(report, &mut out);
-    facts::facts(report, marked, &mut out);
+    facts::facts(report, marked, &inside, &mut out);
     out.text
 }
 
@@ -131,8 +133,8 @@ mod tests {
             let mut report = report();
             report.kernels[0].name = name.clone();
             report.kernels[0].lanes[0].estimate.steps = n;
-            report.slowest_steps[0].number = n;
-            report.slowest_steps[1].lanes[1].lane.clone_from(&note);
+            report.slowest_steps[0].step.number = n;
+            report.slowest_steps[1].step.lanes[1].lane.clone_from(&note);
             report.lanes[0].lane.clone_from(&note);
             report.trace = Some(name);
             report.device = note.clone();

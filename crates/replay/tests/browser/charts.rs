@@ -3,7 +3,7 @@
 //! it: held against what the server says. And that fills tell apart without colour.
 
 use super::figures::{NONE, Table, cells, count, made_of, share, time};
-use super::{Browser, Demo, browser, devtools::wait_for_the_same, http};
+use super::{Browser, address, browser, demo, devtools::wait_for_the_same, http};
 use metrale_telemetry::Snapshot;
 use metrale_telemetry::kernel::StepShape;
 use serde_json::Value;
@@ -11,16 +11,14 @@ use serde_json::Value;
 #[test]
 fn every_chart_has_its_data_as_text() {
     let Some(mut browser) = browser() else { return };
-    let demo = Demo::start(0);
-    browser.open(&demo.address());
+    let demo = demo(0);
+    browser.open(&address(&demo));
     browser.wait("document.body.dataset.state === 'live'");
     browser.eval("document.querySelector('input[value=all]').click()");
     browser.eval("document.querySelectorAll('details').forEach((one) => { one.open = true; })");
     wait_for_the_same(|| {
-        let json = http::get(demo.port, "/snapshot.json", "*/*");
-        let snapshot: Snapshot = serde_json::from_slice(&json).expect("a snapshot");
-        let steps: Value =
-            serde_json::from_slice(&http::get(demo.port, "/steps.json", "*/*")).expect("JSON");
+        let snapshot: Snapshot = http::json(demo.port, "/snapshot.json");
+        let steps: Value = http::json(demo.port, "/steps.json");
         let shown = (
             list(&mut browser, "'#gpu-shares dd span:first-child'", "innerText"),
             list(&mut browser, "'#distributions .plot'", "ariaLabel"),
@@ -54,8 +52,8 @@ fn every_chart_has_its_data_as_text() {
 #[test]
 fn fills_tell_apart_without_colour() {
     let Some(mut browser) = browser() else { return };
-    let demo = Demo::start(0);
-    browser.open(&demo.address());
+    let demo = demo(0);
+    browser.open(&address(&demo));
     browser.wait("document.querySelector('#steps-chart .key') !== null");
     for legend in
         ["#gpu-shares", "#lanes-table", "#gpu-chart figcaption", "#steps-chart figcaption"]

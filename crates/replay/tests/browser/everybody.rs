@@ -2,7 +2,7 @@
 //! The page by keyboard, mouse and touch, and for who does not see it: axe-core
 //! looks at it in both themes, wide and narrow, with everything open.
 
-use super::{Browser, Demo, browser, wait_for};
+use super::{Browser, Serving, address, browser, demo, wait_for};
 use serde_json::json;
 
 const AXE: &str = include_str!("axe.min.js");
@@ -13,11 +13,11 @@ const READY: &str = "document.body.dataset.state === 'live' \
 const REACHABLE: &str = "[...document.querySelectorAll('a[href], button, input:checked, select, summary, [tabindex]')]\
     .filter((one) => one.checkVisibility())";
 
-fn ready(width: u32, theme: &str) -> Option<(Browser, Demo)> {
+fn ready(width: u32, theme: &str) -> Option<(Browser, Serving)> {
     let mut browser = browser()?;
-    let demo = Demo::start(0);
+    let demo = demo(0);
     browser.show(width, theme);
-    browser.open(&demo.address());
+    browser.open(&address(&demo));
     browser.wait(READY);
     Some((browser, demo))
 }

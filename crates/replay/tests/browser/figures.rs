@@ -24,8 +24,7 @@ pub(crate) type Table = Vec<Vec<String>>;
 pub(crate) fn hold(browser: &mut Browser, port: u16) -> u64 {
     let mut steps = 0;
     wait_for_the_same(|| {
-        let json = http::get(port, "/snapshot.json", "*/*");
-        let snapshot: Snapshot = serde_json::from_slice(&json).expect("a snapshot");
+        let snapshot: Snapshot = http::json(port, "/snapshot.json");
         steps = snapshot.steps;
         let facts = serde_json::from_str(&browser.text(FACTS)).expect("facts");
         let tables = TABLES.map(|table| cells(browser, &format!("#{table} tbody")));
@@ -185,7 +184,11 @@ fn slow(snapshot: &Snapshot) -> Table {
         let lanes = step.lanes.iter();
         let of_it = lanes.map(|lane| format!("{} {}", lane.lane, time(Some(lane.gpu_ns as f64))));
         let gaps: Option<u64> = step.lanes.iter().map(|lane| lane.gap_ns).sum();
-        let armed = if step.armed { " armed" } else { "" };
+        let armed = match step {
+            step if step.marked => " twin",
+            step if step.armed => " armed",
+            _ => "",
+        };
         vec![
             count(step.number) + armed,
             time(Some(step.gpu_ns as f64)),

@@ -2,7 +2,7 @@
 //! Eight hours of data, as fast as the page takes them: clock, timers and server
 //! are the test's, all else is the page.
 
-use super::{Browser, Demo, browser, http};
+use super::{Browser, address, browser, demo, http};
 use serde_json::{Value, json};
 
 /// Stands in for time and the server: each time the page asks for a snapshot, a
@@ -45,14 +45,12 @@ const HOUR: u64 = 3600;
 #[test]
 fn eight_hours_take_no_more_memory_than_one() {
     let Some(mut browser) = browser() else { return };
-    let demo = Demo::start(0);
-    let get = |path| -> Value {
-        serde_json::from_slice(&http::get(demo.port, path, "*/*")).expect("JSON")
-    };
+    let demo = demo(0);
+    let get = |path| -> Value { http::json(demo.port, path) };
     let data = json!({"snapshot": get("/snapshot.json"), "steps": get("/steps.json"), "timeline": get("/timeline.json")});
     let script = json!({"source": format!("const data = {data};{FEED}")});
     browser.call("Page.addScriptToEvaluateOnNewDocument", script);
-    browser.open(&demo.address());
+    browser.open(&address(&demo));
     drop(demo);
 
     let one = until(&mut browser, HOUR);

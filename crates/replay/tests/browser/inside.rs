@@ -75,8 +75,7 @@ fn rows_inside_graphs_are_shown_to_everybody() {
     browser.open(&format!("http://{address}/"));
     browser.wait("document.body.dataset.state === 'live'");
 
-    let json = http::get(address.port(), "/snapshot.json", "*/*");
-    let snapshot: Snapshot = serde_json::from_slice(&json).expect("a snapshot");
+    let snapshot: Snapshot = http::json(address.port(), "/snapshot.json");
     let twins = figures::cells(&mut browser, "#twins-table tbody");
     assert_eq!(twins, figures::twins(&snapshot));
     let rows = figures::cells(&mut browser, "#inside-table tbody");

@@ -10,41 +10,20 @@ mod devtools;
 mod everybody;
 mod figures;
 mod hours;
-#[path = "../prometheus/http.rs"]
-mod http;
 mod inside;
 mod wrong;
 
+use common::http;
+use common::program::Serving;
 use devtools::{Browser, browser, wait_for};
-use std::process::{Child, Command};
 
-/// The demo, serving; it ends with this.
-pub(crate) struct Demo {
-    child: Child,
-    pub(crate) port: u16,
+/// The demo, serving on a port; 0: a free one.
+fn demo(port: u16) -> Serving {
+    Serving::start_on(port, ["--for", "600"])
 }
 
-impl Drop for Demo {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Demo {
-    /// Starts one on a port; 0: a free one.
-    fn start(port: u16) -> Self {
-        common::needs_simulator();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_metrale-replay"));
-        command.args(["--driver", "sim", "--for", "600", "--serve"]);
-        command.arg(format!("127.0.0.1:{port}"));
-        let (child, port, _) = common::program::serving(command);
-        Self { child, port }
-    }
-
-    fn address(&self) -> String {
-        format!("http://127.0.0.1:{}/", self.port)
-    }
+fn address(demo: &Serving) -> String {
+    format!("http://127.0.0.1:{}/", demo.port)
 }
 
 const STATE: &str = "document.body.dataset.state";
@@ -52,8 +31,8 @@ const STATE: &str = "document.body.dataset.state";
 #[test]
 fn it_shows_the_snapshot_goes_on_and_outlives_the_server() {
     let Some(mut browser) = browser() else { return };
-    let mut demo = Demo::start(0);
-    browser.open(&demo.address());
+    let mut demo = demo(0);
+    browser.open(&address(&demo));
     browser.wait(&format!("{STATE} === 'live'"));
     browser.eval("document.querySelector('input[value=all]').click()");
     let steps = figures::hold(&mut browser, demo.port);
@@ -65,7 +44,7 @@ fn it_shows_the_snapshot_goes_on_and_outlives_the_server() {
     browser.wait(&format!("{STATE} === 'stale'"));
     let alarm = browser.text("document.getElementById('alarms').textContent");
     assert!(alarm.contains("it cannot be reached") && alarm.contains("Figures are of"), "{alarm}");
-    demo = Demo::start(port);
+    demo = self::demo(port);
     browser.wait(&format!(
         "{STATE} === 'live' && document.getElementById('alarms').children.length === 0"
     ));
@@ -74,7 +53,7 @@ fn it_shows_the_snapshot_goes_on_and_outlives_the_server() {
     let mut complaints = browser.complaints().into_iter();
     let other = complaints.find(|complaint| !complaint.contains("net::ERR_"));
     assert_eq!(other, None);
-    let address = demo.address();
+    let address = address(&demo);
     let mut requests = browser.requests().into_iter();
     let elsewhere = requests.find(|to| !to.starts_with(&address) && !to.starts_with("data:"));
     assert_eq!(elsewhere, None);

@@ -6,6 +6,7 @@
 #![allow(dead_code, reason = "shared by several test programs")]
 
 pub(crate) mod bytes;
+pub(crate) mod http;
 pub(crate) mod program;
 pub(crate) mod record;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The program, run on the simulated driver.
 
+use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -37,16 +38,49 @@ pub(crate) fn replay_events(events: &[String], arguments: &[&str]) -> (Value, St
     replay(&[arguments, &trace].concat())
 }
 
-/// Starts a replay that serves: its port, and what else it says.
-pub(crate) fn serving(mut command: Command) -> (Child, u16, BufReader<ChildStdout>) {
-    let mut child = command.stdout(Stdio::piped()).spawn().expect("started");
-    let mut out = BufReader::new(child.stdout.take().expect("piped"));
-    let mut lines = out.by_ref().lines().map_while(Result::ok);
-    let port = lines.find_map(|line| {
-        let at = line.strip_prefix("serving   http://127.0.0.1:")?;
-        at.split('/').next()?.parse().ok()
-    });
-    (child, port.expect("it says where it serves"), out)
+/// A replay that serves; it ends with this.
+pub(crate) struct Serving {
+    pub(crate) child: Child,
+    pub(crate) port: u16,
+    /// What else it says.
+    pub(crate) out: BufReader<ChildStdout>,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Serving {
+    /// On a free port.
+    pub(crate) fn start<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Self {
+        Self::start_on(0, arguments)
+    }
+
+    pub(crate) fn start_on<A: AsRef<OsStr>>(
+        port: u16,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_metrale-replay"));
+        command.args(arguments);
+        Self::of(command, port)
+    }
+
+    /// By a command that runs the program.
+    pub(crate) fn of(mut command: Command, port: u16) -> Self {
+        super::needs_simulator();
+        command.args(["--driver", "sim", "--serve"]).arg(format!("127.0.0.1:{port}"));
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("started");
+        let mut out = BufReader::new(child.stdout.take().expect("piped"));
+        let mut lines = out.by_ref().lines().map_while(Result::ok);
+        let port = lines.find_map(|line| {
+            let at = line.strip_prefix("serving   http://127.0.0.1:")?;
+            at.split('/').next()?.parse().ok()
+        });
+        Self { child, port: port.expect("it says where it serves"), out }
+    }
 }
 
 /// The page's rows of kernels, each by its words.

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A replay of a server that works for some seconds and then stands still.
 
-use super::common::program::serving;
+use super::common::program::Serving;
 use super::common::record::{document, kernel, launch, step};
 use super::{http, wait_for};
 use metrale_telemetry::Snapshot;
-use std::process::{Child, Command};
 
 /// Steps that work, and the time from one to the next.
 const STEPS: u64 = 160;
@@ -16,16 +15,8 @@ const LAST_US: u32 = 3_600_000_000;
 
 /// A replay that serves; it ends with this.
 pub(crate) struct Replay {
-    child: Child,
-    pub(crate) port: u16,
+    pub(crate) serving: Serving,
     _trace: tempfile::NamedTempFile,
-}
-
-impl Drop for Replay {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 impl Replay {
@@ -33,29 +24,23 @@ impl Replay {
     pub(crate) fn start(port: u16) -> Self {
         let trace = tempfile::NamedTempFile::with_suffix(".json").expect("a file");
         std::fs::write(trace.path(), timeline()).expect("written");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_metrale-replay"));
-        command
-            .args(["--driver", "sim", "--every", "2", "--for", "600", "--serve"])
-            .arg(format!("127.0.0.1:{port}"))
-            .arg("--trace")
-            .arg(trace.path());
-        let (child, port, _) = serving(command);
-        Self { child, port, _trace: trace }
+        let path = trace.path().to_str().expect("UTF-8");
+        let arguments = ["--every", "2", "--for", "600", "--trace", path];
+        Self { serving: Serving::start_on(port, arguments), _trace: trace }
     }
 
     /// Ends it, and starts another in its place.
     pub(crate) fn restart(&mut self) {
-        self.child.kill().expect("killed");
-        self.child.wait().expect("ended");
-        *self = Self::start(self.port);
+        self.serving.child.kill().expect("killed");
+        self.serving.child.wait().expect("ended");
+        *self = Self::start(self.serving.port);
     }
 
     /// What was measured, once it stands still: a replay at full speed, and the
     /// working steps of the first at its pace.
     pub(crate) fn rest(&self) -> Snapshot {
         wait_for("rest", || {
-            let json = http::get(self.port, "/snapshot.json", "*/*");
-            let snapshot: Snapshot = serde_json::from_slice(&json).expect("a snapshot");
+            let snapshot: Snapshot = http::json(self.serving.port, "/snapshot.json");
             let (lanes, kernels) = snapshot.ledgers();
             let is_over = lanes.in_flight + kernels.in_flight == 0;
             let is_at_rest = is_over && snapshot.steps == 2 * STEPS + 1;

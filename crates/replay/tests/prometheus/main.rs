@@ -9,7 +9,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod dashboard;
-mod http;
 mod load;
 mod pages;
 mod quantiles;
@@ -17,6 +16,7 @@ mod series;
 mod server;
 mod twins;
 
+use common::http;
 use load::Replay;
 use metrale_telemetry::Snapshot;
 use server::Prometheus;
@@ -43,7 +43,7 @@ fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
 fn real_servers_hold_what_was_measured() {
     common::needs_simulator();
     let mut replays = [Replay::start(0), Replay::start(0)];
-    let ports = replays.each_ref().map(|replay| replay.port);
+    let ports = replays.each_ref().map(|replay| replay.serving.port);
     let scraped = [ports[0], ports[1], twins::start()];
     let classic = Prometheus::start(&scraped, &[]);
     let native = Prometheus::start(&scraped, &["--enable-feature=native-histograms"]);
@@ -63,7 +63,7 @@ fn real_servers_hold_what_was_measured() {
     dashboard::every_query_has_an_answer(&classic);
     dashboard::every_query_has_an_answer(&native);
     dashboard::every_documented_query_has_an_answer(&classic);
-    let page = http::get(replays[0].port, "/metrics", "text/plain");
+    let page = http::get(replays[0].serving.port, "/metrics", "text/plain");
     promtool_has_no_complaint(&page);
 
     // A restart is a reset of that process, and of no other.

@@ -103,6 +103,9 @@ pub struct StepRecord {
     pub number: u64,
     /// Its launches were timed too.
     pub armed: bool,
+    /// A twin ran in it: what its marks took of the GPU is in the lanes' time. Of
+    /// the slowest steps it stands behind all others, and it begins no recording.
+    pub marked: bool,
     /// A lane's span was lost, or began after the close: the lanes took more
     /// than is told here.
     pub incomplete: bool,

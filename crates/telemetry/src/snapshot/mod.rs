@@ -89,7 +89,8 @@ pub struct Snapshot {
     /// Graphs that had a twin, from the inside.
     pub graphs: Vec<GraphSnapshot>,
     /// The slowest 32 steps of the last ten minutes by GPU time of their lanes,
-    /// the slowest first.
+    /// the slowest first. Steps that ran a twin stand behind all others, as its marks
+    /// made them longer.
     pub slowest_steps: Vec<StepSnapshot>,
     /// Sampled time by the series that kernels have in an export, each since it
     /// got one; `other` has all that is in none of them.

@@ -26,6 +26,8 @@ pub struct StepSnapshot {
     pub number: u64,
     /// Its launches were timed too.
     pub armed: bool,
+    /// A twin ran in it: what its marks took of the GPU is in the lanes' time.
+    pub marked: bool,
     /// A lane's span was lost or came late: the lanes took more than is told.
     pub incomplete: bool,
     /// What it was made of; null where that was not stated.
@@ -77,6 +79,7 @@ impl Telemetry {
             gpu_ns: step.gpu_ns(),
             number: step.number,
             armed: step.armed,
+            marked: step.marked,
             incomplete: step.incomplete,
             shape: step.shape,
             wall_ns: step.wall_ns,
@@ -88,6 +91,6 @@ impl Telemetry {
 
 /// Keeps the slowest, in an order that does not depend on the one given.
 pub(super) fn keep_slowest(steps: &mut Vec<StepSnapshot>) {
-    steps.sort_by(|a, b| (Reverse(a.gpu_ns), a).cmp(&(Reverse(b.gpu_ns), b)));
+    steps.sort_by(|a, b| (a.marked, Reverse(a.gpu_ns), a).cmp(&(b.marked, Reverse(b.gpu_ns), b)));
     steps.truncate(SLOWEST_STEPS);
 }

@@ -165,6 +165,7 @@ impl Twin<'_> {
                 if status.is_success() {
                     own.kernels.ops().tag(token.slot(), Tag::word(at, true));
                     seat.fly(step.number().unwrap_or(0));
+                    own.telemetry.mark_step(step);
                     self.last.twin.set(Some((number_of(stream.handle()), token.slot(), at)));
                     self.plan_left.set(self.plan_left.get().saturating_sub(1));
                     twins.counts.launched.add(1);

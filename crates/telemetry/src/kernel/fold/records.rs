@@ -124,6 +124,7 @@ impl UnrecordedSteps {
         let record = StepRecord {
             number,
             armed: step.is_armed(),
+            marked: step.is_marked(),
             incomplete: step.is_lost() || is_lost || !is_over,
             shape,
             wall_ns: wall.as_ref().map(|wall| wall.end.saturating_sub(wall.start)),

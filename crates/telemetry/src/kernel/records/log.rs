@@ -62,7 +62,8 @@ impl StepCursor {
 pub struct SlowMinute {
     /// When it began, by the telemetry's clock.
     pub began_ns: u64,
-    /// Its slowest steps by GPU time of all lanes, the slowest first.
+    /// Its slowest steps by GPU time of all lanes, the slowest first; those that ran
+    /// a twin behind all others.
     pub steps: Vec<StepRecord>,
 }
 
@@ -152,7 +153,8 @@ impl StepLog {
             minute.number = number;
             minute.steps.clear();
         }
-        let slowness = StepRecord::gpu_ns;
+        // Those that its marks made longer stand behind all others.
+        let slowness = |step: &StepRecord| (!step.marked, step.gpu_ns());
         let ns = slowness(step);
         if minute.steps.len() == SLOWEST_STEPS {
             if minute.steps.last().is_some_and(|least| slowness(least) >= ns) {

@@ -34,6 +34,7 @@ const ARMED: u64 = 1 << 3;
 const LOST: u64 = 1 << 4;
 const HAS_SHAPE: u64 = 1 << 5;
 const HAS_WALL: u64 = 1 << 6;
+const MARKED: u64 = 1 << 7;
 /// One span, in bits 8 to 31; the step's number, as far as it goes, in 32 to 63.
 const SPAN: u64 = 1 << 8;
 const SPANS: u64 = (1 << 32) - SPAN;
@@ -98,6 +99,10 @@ impl OpenStep {
 
     pub(crate) fn is_armed(&self) -> bool {
         self.word & ARMED != 0
+    }
+
+    pub(crate) fn is_marked(&self) -> bool {
+        self.word & MARKED != 0
     }
 }
 
@@ -195,6 +200,12 @@ impl OpenSteps {
             let word = if word & SPANS == 0 { word } else { word - SPAN };
             Some(word | lost)
         });
+    }
+
+    /// A twin was launched in the step.
+    pub fn mark(&self, number: u64) {
+        // Relaxed: one word, nothing to publish.
+        self.change(number, Ordering::Relaxed, |word| Some(word | MARKED));
     }
 
     /// Writes fields of a step that is not closed; `then` are the bits that tell

@@ -122,6 +122,7 @@ mod tests {
         let mut step = StepRecord {
             number: 0,
             armed: false,
+            marked: false,
             incomplete: false,
             shape: Some(StepShape::new().prompt_tokens(prompt).decode_tokens(decode).requests(1)),
             wall_ns: None,

@@ -13,6 +13,7 @@ fn record(number: u64, ns: u64, ended_ns: Option<u64>) -> StepRecord {
     StepRecord {
         number,
         armed: false,
+        marked: false,
         incomplete: false,
         shape: None,
         wall_ns: None,
@@ -75,6 +76,19 @@ fn the_slowest_of_each_minute_are_kept_for_ten_minutes() {
     }
     assert_eq!(log.slowest(now_ns + 9 * MINUTE_NS).len(), 1);
     assert_eq!(log.slowest(now_ns + 10 * MINUTE_NS), []);
+}
+
+#[test]
+fn steps_that_ran_a_twin_are_slow_behind_all_others() {
+    let marked = |number, ns| StepRecord { marked: true, ..record(number, ns, Some(0)) };
+    let steps = [marked(0, 8), record(1, 1, Some(0)), marked(2, 9), record(3, 2, Some(0))];
+    let numbers = |log: &StepLog| -> Vec<_> {
+        log.slowest(0)[0].steps.iter().map(|step| step.number).collect()
+    };
+    let mut log = log(steps);
+    assert_eq!(numbers(&log), [3, 1, 2, 0]);
+    (10..42).for_each(|number| log.push(&record(number, 1, Some(0))));
+    assert!(!numbers(&log).iter().any(|number| [0, 2].contains(number)));
 }
 
 #[test]

@@ -73,6 +73,9 @@ impl Trigger {
         let Some(times) = step.lanes.get(lane).filter(|times| times.spans > 0) else {
             return false;
         };
+        if step.marked {
+            return false;
+        }
         if matches!(self.slow, SlowStep::LongerThanP99 { .. }) {
             if self.until_look_up == 0 {
                 self.limit_ns = p99(lane, recent);

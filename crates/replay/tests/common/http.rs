@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! As much HTTP as the tests need.
 
-// Each test program uses some of it.
-#![allow(dead_code, reason = "shared by several test programs")]
-
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
+
+use serde::de::DeserializeOwned;
 
 /// Head and body of an answer; `None` where nobody answers.
 pub(crate) fn answer(port: u16, path: &str, accept: &str) -> Option<(String, Vec<u8>)> {
@@ -40,14 +39,14 @@ pub(crate) fn try_get(port: u16, path: &str, accept: &str) -> Option<Vec<u8>> {
     (head.split(' ').nth(1) == Some("200")).then_some(body)
 }
 
-/// The head of the answer.
-pub(crate) fn head(port: u16, path: &str, accept: &str) -> String {
-    answer(port, path, accept).expect("an answer").0
-}
-
 /// As [`try_get`], where an answer is certain.
 pub(crate) fn get(port: u16, path: &str, accept: &str) -> Vec<u8> {
     try_get(port, path, accept).unwrap_or_else(|| panic!("no answer to {path}"))
+}
+
+/// What a page of JSON says.
+pub(crate) fn json<T: DeserializeOwned>(port: u16, path: &str) -> T {
+    serde_json::from_slice(&get(port, path, "*/*")).expect("as it is served")
 }
 
 /// A text as part of a query.
