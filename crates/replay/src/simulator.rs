@@ -31,25 +31,47 @@ const MARK_NS: u64 = 1_200;
 const INSTANTIATE_NS: u64 = 1_500;
 
 type Clock = unsafe extern "C" fn() -> u64;
-type Advance = unsafe extern "C" fn(u64);
-type SetNs = unsafe extern "C" fn(u64);
-type SetCost = unsafe extern "C" fn(*const c_char, u64) -> u32;
-type CallName = unsafe extern "C" fn(u64) -> *const c_char;
-type CallCount = unsafe extern "C" fn(*const c_char) -> u64;
-type SetDevices = unsafe extern "C" fn(u32);
 
-/// The simulated driver, by its controls.
-#[derive(Debug)]
-pub struct Simulator {
-    now_ns: Clock,
-    advance_to_ns: Advance,
-    set_call_cost: SetCost,
-    set_mark: SetNs,
-    set_instantiation: SetNs,
-    call_name: CallName,
-    call_count: CallCount,
-    set_device_count: SetDevices,
-    _library: Library,
+/// The controls, each by its C signature and name.
+macro_rules! controls {
+    ($($control:ident: $signature:ty = $name:literal),* $(,)?) => {
+        /// The simulated driver, by its controls.
+        #[derive(Debug)]
+        pub struct Simulator {
+            $($control: $signature,)*
+            _library: Library,
+        }
+
+        impl Simulator {
+            /// The controls of the simulated driver at `path`, which is loaded.
+            ///
+            /// # Errors
+            /// Where it lacks one of them: it is of another version than this program.
+            pub fn of(path: &Path) -> Result<Self, libloading::Error> {
+                // SAFETY: the library is loaded already; no initialiser runs.
+                let library = unsafe { Library::new(path) }?;
+                $(
+                    // SAFETY: the simulator gives each of these names this signature.
+                    let $control = *unsafe { library.get::<$signature>($name) }?;
+                )*
+                let simulator = Self { $($control,)* _library: library };
+                // The driver's own references keep the library loaded for good.
+                let _ = TIME.set(simulator.now_ns);
+                Ok(simulator)
+            }
+        }
+    };
+}
+
+controls! {
+    now_ns: Clock = b"sim_now_ns\0",
+    advance_to_ns: unsafe extern "C" fn(u64) = b"sim_advance_to_ns\0",
+    set_call_cost: unsafe extern "C" fn(*const c_char, u64) -> u32 = b"sim_set_call_cost\0",
+    set_mark: unsafe extern "C" fn(u64) = b"sim_set_graph_mark\0",
+    set_instantiation: unsafe extern "C" fn(u64) = b"sim_set_graph_instantiation\0",
+    call_name: unsafe extern "C" fn(u64) -> *const c_char = b"sim_call_name\0",
+    call_count: unsafe extern "C" fn(*const c_char) -> u64 = b"sim_call_count\0",
+    set_device_count: unsafe extern "C" fn(u32) = b"sim_set_device_count\0",
 }
 
 /// The simulator that gives this process its time, once there is one.
@@ -66,44 +88,6 @@ pub fn clock_ns() -> u64 {
 }
 
 impl Simulator {
-    /// The controls of the simulated driver at `path`, which is loaded.
-    ///
-    /// # Errors
-    /// Where it lacks one of them: it is of another version than this program.
-    pub fn of(path: &Path) -> Result<Self, libloading::Error> {
-        // SAFETY: the library is loaded already; no initialiser runs.
-        let library = unsafe { Library::new(path) }?;
-        // SAFETY: the simulator gives each of these names this signature.
-        let now_ns = *unsafe { library.get::<Clock>(b"sim_now_ns\0") }?;
-        // SAFETY: as above.
-        let advance_to_ns = *unsafe { library.get::<Advance>(b"sim_advance_to_ns\0") }?;
-        // SAFETY: as above.
-        let set_call_cost = *unsafe { library.get::<SetCost>(b"sim_set_call_cost\0") }?;
-        // SAFETY: as above.
-        let set_mark = *unsafe { library.get::<SetNs>(b"sim_set_graph_mark\0") }?;
-        // SAFETY: as above.
-        let set_instantiation = *unsafe { library.get::<SetNs>(b"sim_set_graph_instantiation\0") }?;
-        // SAFETY: as above.
-        let call_name = *unsafe { library.get::<CallName>(b"sim_call_name\0") }?;
-        // SAFETY: as above.
-        let call_count = *unsafe { library.get::<CallCount>(b"sim_call_count\0") }?;
-        // SAFETY: as above.
-        let set_device_count = *unsafe { library.get::<SetDevices>(b"sim_set_device_count\0") }?;
-        // The driver's own references keep the library loaded for good.
-        let _ = TIME.set(now_ns);
-        Ok(Self {
-            now_ns,
-            advance_to_ns,
-            set_call_cost,
-            set_mark,
-            set_instantiation,
-            call_name,
-            call_count,
-            set_device_count,
-            _library: library,
-        })
-    }
-
     /// The virtual clock, nanoseconds.
     pub fn now_ns(&self) -> u64 {
         // SAFETY: takes nothing, and the library stays loaded.

@@ -8,7 +8,7 @@ use common::bytes;
 use common::record::{DECODE, document, kernel, launch, read, step};
 use metrale_replay::plan::{self, Plan, Timing};
 use metrale_replay::steps::{Lane, Patterns};
-use metrale_replay::trace::{Drops, Trace, WorkKind};
+use metrale_replay::trace::{DropReason, Drops, Trace, WorkKind};
 
 /// A trace of one good kernel around `entry`.
 fn around(entry: &[u8]) -> Trace {
@@ -66,8 +66,8 @@ fn what_is_not_json_and_not_used_is_read_over_and_counted() {
     for (entry, count) in cases {
         let name = String::from_utf8_lossy(&entry).into_owned();
         let trace = around(&entry);
-        let expected = Drops { read_over: count, ..Drops::default() };
-        assert_eq!(trace.drops, expected, "{name}");
+        let drops = trace.drops;
+        assert_eq!((drops.total(), drops.rounded, drops.read_over), (0, 0, count), "{name}");
         assert_eq!((good_kernels(&trace), trace.work.len()), (2, 2), "{name}");
         let plan = plan::build(&trace, &Patterns::default(), Timing::Ideal);
         let note = format!("{count} values that are not JSON");
@@ -113,15 +113,16 @@ fn what_is_not_json_where_it_is_used_is_a_counted_drop() {
             .to_owned(),
     ] {
         let trace = around(entry.as_bytes());
-        let expected = Drops { not_json: 1, ..Drops::default() };
-        assert_eq!(trace.drops, expected, "{entry}");
+        let drops = trace.drops;
+        let found = (drops.of(DropReason::NotJson), drops.total(), drops.rounded, drops.read_over);
+        assert_eq!(found, (1, 1, 0, 0), "{entry}");
         assert_eq!(good_kernels(&trace), 2, "{entry}");
     }
     // JSON, but no name.
     let trace = around(br#"{"ph":"X","cat":"kernel","name":7,"ts":150,"dur":1}"#);
-    assert_eq!((trace.drops.missing_fields, trace.drops.read_over), (1, 0));
+    assert_eq!((trace.drops.of(DropReason::MissingField), trace.drops.read_over), (1, 0));
     let trace = around(b"NaN");
-    assert_eq!((trace.drops.not_an_event, trace.drops.read_over), (1, 0));
+    assert_eq!((trace.drops.of(DropReason::NotAnEvent), trace.drops.read_over), (1, 0));
 }
 
 /// Any one byte of a skipped event made any other leaves both kernels, unless

@@ -40,7 +40,7 @@ fn lost_spans_are_told_and_their_step_is_of_unknown_idle_time() {
     assert_eq!(read_ns, (12_000 - dropped) * 50_000);
     let read_ms = format!("{:.1}", read_ns as f64 / 1e6);
     assert_eq!(rows(&page), [vec!["small", "!", "-", "-", &read_ms, "ms", "-"]], "{page}");
-    assert_eq!(fact(&page, "losses"), "armed steps that lost a span 1");
+    assert_eq!(fact(&page, "losses"), "1 armed step that lost a span");
     let unknown = "how 600.0 ms of lane time on armed steps was spent is not known";
     assert!(fact(&page, "busy").contains(unknown), "{page}");
 

@@ -5,7 +5,9 @@
 use super::inside::InsideGraphs;
 use super::latency::latency;
 use super::text::Page;
-use super::{Excess, LaneRow, LedgerTotals, Report, Stamps, count, number, share, shorten, time};
+use super::{
+    Excess, LaneRow, LedgerTotals, Report, Stamps, count, listed, number, share, shorten, time,
+};
 use crate::check::{Check, Differences};
 
 /// Rows that are named where several miss spans.
@@ -51,11 +53,7 @@ fn busy(report: &Report, out: &mut Page) {
             (sum(|lane| lane.waited_ns), &waits),
             (sum(|lane| lane.tail_ns), "after its last"),
         ];
-        let parts: Vec<String> = (parts.iter())
-            .filter(|(ns, _)| *ns > 0)
-            .map(|(ns, when)| format!("{} {when}", time(*ns)))
-            .collect();
-        text += &format!("; idle {}: {}", time(idle_ns), parts.join(", "));
+        text += &format!("; idle {}: {}", time(idle_ns), listed(parts, time, ", "));
     }
     out.fact("busy", &text);
     if report.devices.len() > 1 {
@@ -94,15 +92,15 @@ fn busy(report: &Report, out: &mut Page) {
 fn losses(report: &Report, out: &mut Page) {
     let losses = &report.shown.snapshot.losses;
     let parts = [
-        ("armed steps that lost a span", losses.incomplete_steps),
-        ("armed steps without a place in time", losses.unplaced_steps),
-        ("spans begun after their step was over", losses.late_spans),
-        ("steps with launches in a lane without a span", losses.unpaired_steps),
-        ("launches without a row for estimates", losses.rowless_spans),
+        (losses.incomplete_steps, "armed step", "that lost a span"),
+        (losses.unplaced_steps, "armed step", "without a place in time"),
+        (losses.late_spans, "span", "begun after its step was over"),
+        (losses.unpaired_steps, "step", "with launches in a lane without a span"),
+        (losses.rowless_spans, "span", "without a row for estimates"),
     ];
     let told: Vec<String> = (parts.iter())
-        .filter(|(_, n)| *n > 0)
-        .map(|(what, n)| format!("{what} {}", count(*n)))
+        .filter(|(n, ..)| *n > 0)
+        .map(|(n, thing, what)| format!("{} {what}", number(*n, thing)))
         .collect();
     if !told.is_empty() {
         out.fact("losses", &told.join(", "));
@@ -229,25 +227,17 @@ fn off(found: &Differences, lost: &str) -> String {
         (found.rowless_ns, format!("of {} without a row", number(found.rowless, "name"))),
         (found.unexplained_ns, "unexplained".to_owned()),
     ];
-    let told: Vec<String> = (parts.iter())
-        .filter(|(ns, _)| *ns > 0)
-        .map(|(ns, what)| format!("{} {what}", time(*ns)))
-        .collect();
-    match told.is_empty() {
-        true => "to the nanosecond".to_owned(),
-        false => format!("but for {}", told.join(", ")),
+    match listed(parts, time, ", ").as_str() {
+        "" => "to the nanosecond".to_owned(),
+        told => format!("but for {told}"),
     }
 }
 
 fn ledger(LedgerTotals { spans: l, table_full }: &LedgerTotals, out: &mut Page) {
-    let parts = |parts: &[(u64, &str)]| -> String {
-        let shown: Vec<String> = parts
-            .iter()
-            .enumerate()
-            .filter(|(i, (n, _))| *i == 0 || *n > 0)
-            .map(|(_, (n, what))| format!("{} {what}", count(*n)))
-            .collect();
-        shown.join(" + ")
+    let sum = |first: u64, what: &str, rest: &[(u64, &str)]| -> String {
+        let rest = listed(rest.iter().copied(), count, " + ");
+        let plus = if rest.is_empty() { "" } else { " + " };
+        format!("{} {what}{plus}{rest}", count(first))
     };
     let full = l.stale_ends + table_full > 0;
     if l.landed == l.attempts && !full {
@@ -255,14 +245,14 @@ fn ledger(LedgerTotals { spans: l, table_full }: &LedgerTotals, out: &mut Page) 
         out.fact("ledger", &format!("{all} attempts = {all} begun = {all} landed"));
         return;
     }
-    let attempts = parts(&[(l.begun, "begun"), (l.dropped, "dropped"), (l.refused, "refused")]);
-    let begun = parts(&[
-        (l.landed, "landed"),
+    let attempts = sum(l.begun, "begun", &[(l.dropped, "dropped"), (l.refused, "refused")]);
+    let rest = [
         (l.failed, "failed"),
         (l.cancelled, "cancelled"),
         (l.reclaimed, "reclaimed"),
         (l.in_flight, "in flight"),
-    ]);
+    ];
+    let begun = sum(l.landed, "landed", &rest);
     out.fact("ledger", &format!("{} attempts = {attempts}", count(l.attempts)));
     out.fact("", &format!("{} begun = {begun}", count(l.begun)));
     if full {

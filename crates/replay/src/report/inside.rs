@@ -10,7 +10,7 @@ use metrale_telemetry::snapshot::{GraphRow, NodeKind, TwinLedger};
 
 use super::table::{Columns, Rest, error};
 use super::text::Page;
-use super::{Report, count, number, percent, shorten, time};
+use super::{Report, count, listed, number, percent, shorten, time};
 use crate::device::GAPS;
 
 /// Rows of the table.
@@ -162,12 +162,9 @@ fn plain(twins: &TwinLedger) -> Option<String> {
         (twins.no_span, "without a span"),
         (twins.no_twin + twins.stale + twins.launch_failed, "of graphs without a twin"),
     ];
-    let told: Vec<String> = (reasons.iter())
-        .filter(|(n, _)| *n > 0)
-        .map(|(n, why)| format!("{} {why}", count(*n)))
-        .collect();
+    let told = listed(reasons, count, ", ");
     let (all, plain) = (count(twins.launched + twins.plain()), count(twins.plain()));
-    let none = format!("{plain} of {all} launches on armed steps had none: {}", told.join(", "));
+    let none = format!("{plain} of {all} launches on armed steps had none: {told}");
     match (twins.plain(), lost) {
         (0, 0) => None,
         (_, 0) => Some(none),

@@ -30,6 +30,7 @@ pub use json::write_json;
 pub use latency::{Excess, excess};
 pub use names::shorten;
 pub use text::render;
+use units::listed;
 pub use units::{count, number, percent, share, time};
 
 /// Which driver ran the replay.

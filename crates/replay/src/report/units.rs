@@ -4,6 +4,8 @@
 //! Invariant: at most eight characters up to a thousand seconds, and never
 //! more digits than are meaningful to compare by eye.
 
+use std::fmt::Display;
+
 /// A time with its unit: `999 ns`, `12.35 µs`, `156.5 ms`, `1.89 s`.
 pub fn time(ns: u64) -> String {
     if ns < 1_000 {
@@ -39,6 +41,18 @@ pub fn count(n: u64) -> String {
 pub fn number(n: u64, thing: &str) -> String {
     let s = if n == 1 { "" } else { "s" };
     format!("{} {thing}{s}", count(n))
+}
+
+/// The parts of a sum that are not 0, in words: `3 begun, 1 dropped`.
+pub(super) fn listed(
+    parts: impl IntoIterator<Item = (u64, impl Display)>,
+    told: fn(u64) -> String,
+    between: &str,
+) -> String {
+    let parts = parts.into_iter().filter(|(amount, _)| *amount > 0);
+    let words: Vec<String> =
+        parts.map(|(amount, what)| format!("{} {what}", told(amount))).collect();
+    words.join(between)
 }
 
 /// A part of a whole: `12.3 %`; `-` of nothing.

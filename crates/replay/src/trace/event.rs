@@ -6,6 +6,7 @@
 //! numbers are text, so a stamp is never a float.
 
 use std::io::Read;
+use std::ops::Index;
 
 use super::json::{Json, Result, Text, ValueKind};
 
@@ -42,55 +43,65 @@ impl Category {
     }
 }
 
-/// The parts of an event that a replay reads; one is reused for all events.
-#[derive(Debug, Default)]
-pub(super) struct Fields {
-    pub(super) category: Category,
-    pub(super) duplicate: bool,
-    cat: Text,
-    pub(super) phase: Text,
-    pub(super) name: Text,
-    pub(super) ts: Text,
-    pub(super) dur: Text,
-    pub(super) pid: Text,
-    pub(super) tid: Text,
-    pub(super) device: Text,
-    pub(super) stream: Text,
-    pub(super) correlation: Text,
-    /// Joins an annotation and its range on a stream.
-    pub(super) external: Text,
-    /// What a row is of, in our own exports.
-    pub(super) kind: Text,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Key {
-    Phase,
+/// A key that a replay reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Key {
     Category,
+    Phase,
     Name,
     Ts,
     Dur,
     Pid,
     Tid,
-    Args,
     Device,
     Stream,
     Correlation,
+    /// Joins an annotation and its range on a stream.
     External,
+    /// What a row is of, in our own exports.
     Kind,
-    Other,
+    /// Holds some of the others: no text.
+    Args,
 }
 
-/// Sets a bit per key and says whether it was set before.
-#[derive(Default)]
-struct Seen(u16);
+/// Those of an event.
+const EVENT: [(&[u8], Key); 8] = [
+    (b"ph", Key::Phase),
+    (b"cat", Key::Category),
+    (b"name", Key::Name),
+    (b"ts", Key::Ts),
+    (b"dur", Key::Dur),
+    (b"pid", Key::Pid),
+    (b"tid", Key::Tid),
+    (b"args", Key::Args),
+];
+/// Those of its arguments.
+const ARGS: [(&[u8], Key); 5] = [
+    (b"device", Key::Device),
+    (b"stream", Key::Stream),
+    (b"correlation", Key::Correlation),
+    (b"External id", Key::External),
+    (b"kind", Key::Kind),
+];
 
-impl Seen {
-    fn again(&mut self, key: Key) -> bool {
-        let bit = 1 << key as u16;
-        let again = self.0 & bit != 0 && key != Key::Other;
-        self.0 |= bit;
-        again
+fn find(keys: &[(&[u8], Key)], key: &[u8]) -> Option<Key> {
+    let found = keys.iter().find(|(name, _)| *name == key);
+    found.map(|(_, key)| *key)
+}
+
+/// The parts of an event that a replay reads; one is reused for all events.
+#[derive(Debug, Default)]
+pub(super) struct Fields {
+    pub(super) category: Category,
+    /// A key stood twice.
+    pub(super) duplicate: bool,
+    texts: [Text; Key::Args as usize],
+}
+
+impl Index<Key> for Fields {
+    type Output = Text;
+    fn index(&self, key: Key) -> &Text {
+        &self.texts[key as usize]
     }
 }
 
@@ -98,22 +109,11 @@ impl Fields {
     fn clear(&mut self) {
         self.category = Category::Skip;
         self.duplicate = false;
-        for text in [
-            &mut self.cat,
-            &mut self.phase,
-            &mut self.name,
-            &mut self.ts,
-            &mut self.dur,
-            &mut self.pid,
-            &mut self.tid,
-            &mut self.device,
-            &mut self.stream,
-            &mut self.correlation,
-            &mut self.external,
-            &mut self.kind,
-        ] {
-            text.clear();
-        }
+        self.texts.iter_mut().for_each(Text::clear);
+    }
+
+    fn take<R: Read>(&mut self, key: Key, json: &mut Json<R>) -> Result<()> {
+        json.text(&mut self.texts[key as usize])
     }
 
     /// Takes the event whose opening bracket is next. A name or a category that
@@ -121,33 +121,28 @@ impl Fields {
     pub(super) fn read<R: Read>(&mut self, json: &mut Json<R>) -> Result<()> {
         self.clear();
         json.enter();
-        let (mut first, mut seen, mut known) = (true, Seen::default(), false);
-        while let Some(key) = json.key(&mut first, event_key)? {
+        let (mut first, mut seen, mut known) = (true, 0, false);
+        while let Some(key) = json.key(&mut first, |key| find(&EVENT, key))? {
             if known && self.category == Category::Skip {
                 let odd = json.odd;
                 let is_string = json.skip()?;
-                json.odd += u64::from(key == Key::Name && !is_string && json.odd == odd);
+                json.odd += u64::from(key == Some(Key::Name) && !is_string && json.odd == odd);
                 continue;
             }
-            self.duplicate |= seen.again(key);
+            self.duplicate |= key.is_some_and(|key| is_again(&mut seen, key));
             match key {
-                Key::Phase => json.text(&mut self.phase)?,
-                Key::Category => {
-                    json.text(&mut self.cat)?;
-                    json.odd += self.cat.is_no_string();
-                    self.category = Category::of(&self.cat);
-                    known = true;
+                Some(Key::Args) if json.next()? == Some(b'{') => self.read_args(json)?,
+                None | Some(Key::Args) => drop(json.skip()?),
+                Some(key) => {
+                    self.take(key, json)?;
+                    if matches!(key, Key::Category | Key::Name) {
+                        json.odd += self[key].is_no_string();
+                    }
+                    if key == Key::Category {
+                        self.category = Category::of(&self[key]);
+                        known = true;
+                    }
                 }
-                Key::Name => {
-                    json.text(&mut self.name)?;
-                    json.odd += self.name.is_no_string();
-                }
-                Key::Ts => json.text(&mut self.ts)?,
-                Key::Dur => json.text(&mut self.dur)?,
-                Key::Pid => json.text(&mut self.pid)?,
-                Key::Tid => json.text(&mut self.tid)?,
-                Key::Args if json.next()? == Some(b'{') => self.read_args(json)?,
-                _ => drop(json.skip()?),
             }
         }
         Ok(())
@@ -155,43 +150,24 @@ impl Fields {
 
     fn read_args<R: Read>(&mut self, json: &mut Json<R>) -> Result<()> {
         json.enter();
-        let (mut first, mut seen) = (true, Seen::default());
-        while let Some(key) = json.key(&mut first, args_key)? {
-            self.duplicate |= seen.again(key);
+        let (mut first, mut seen) = (true, 0);
+        while let Some(key) = json.key(&mut first, |key| find(&ARGS, key))? {
             match key {
-                Key::Device => json.text(&mut self.device)?,
-                Key::Stream => json.text(&mut self.stream)?,
-                Key::Correlation => json.text(&mut self.correlation)?,
-                Key::External => json.text(&mut self.external)?,
-                Key::Kind => json.text(&mut self.kind)?,
-                _ => drop(json.skip()?),
+                None => drop(json.skip()?),
+                Some(key) => {
+                    self.duplicate |= is_again(&mut seen, key);
+                    self.take(key, json)?;
+                }
             }
         }
         Ok(())
     }
 }
 
-fn event_key(key: &[u8]) -> Key {
-    match key {
-        b"ph" => Key::Phase,
-        b"cat" => Key::Category,
-        b"name" => Key::Name,
-        b"ts" => Key::Ts,
-        b"dur" => Key::Dur,
-        b"pid" => Key::Pid,
-        b"tid" => Key::Tid,
-        b"args" => Key::Args,
-        _ => Key::Other,
-    }
-}
-
-fn args_key(key: &[u8]) -> Key {
-    match key {
-        b"device" => Key::Device,
-        b"stream" => Key::Stream,
-        b"correlation" => Key::Correlation,
-        b"External id" => Key::External,
-        b"kind" => Key::Kind,
-        _ => Key::Other,
-    }
+/// Sets the key's bit, and says whether it was set before.
+fn is_again(seen: &mut u16, key: Key) -> bool {
+    let bit = 1 << key as u16;
+    let again = *seen & bit != 0;
+    *seen |= bit;
+    again
 }

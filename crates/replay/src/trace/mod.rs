@@ -6,6 +6,7 @@
 //! [`Drops`]; memory grows with the GPU work, the runtime calls and the
 //! annotations, never with the document.
 
+mod drops;
 mod error;
 mod event;
 mod foreign;
@@ -16,6 +17,7 @@ mod read;
 mod stamp;
 mod unpack;
 
+pub use drops::{DropReason, Drops};
 pub use error::TraceError;
 pub use intern::Names;
 pub use read::{read, read_bytes, read_stream};
@@ -126,69 +128,6 @@ pub struct StreamId {
     pub stream: u32,
 }
 
-/// GPU events and annotations that were not taken, by reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Drops {
-    /// An entry of the event list that is not an object.
-    pub not_an_event: u64,
-    /// A key that decides something stands twice in one event.
-    pub duplicate_keys: u64,
-    /// No name, stamp or duration.
-    pub missing_fields: u64,
-    /// A phase other than a complete event.
-    pub not_complete: u64,
-    /// A value that is used is not JSON.
-    pub not_json: u64,
-    /// A stamp or duration that is no number or does not fit.
-    pub bad_stamps: u64,
-    /// GPU work with a stamp of zero: the recorder never collected it.
-    pub zero_stamps: u64,
-    /// A duration below zero.
-    pub negative_durations: u64,
-    /// A duration of more than an hour, or a stamp a day from the others.
-    pub absurd: u64,
-    /// Not dropped: digits below one nanosecond were rounded.
-    pub rounded: u64,
-    /// Not dropped: values that are not JSON (`NaN`, `inf`, a raw control byte
-    /// or a bad escape in a string), and names and categories that are no
-    /// strings, where they are not used.
-    pub read_over: u64,
-}
-
-impl Drops {
-    /// Every reason with its count, in words, the zero ones left out.
-    pub fn reasons(&self) -> Vec<String> {
-        [
-            (self.not_an_event, "not an object"),
-            (self.duplicate_keys, "a key given twice"),
-            (self.missing_fields, "no name, stamp or duration"),
-            (self.not_complete, "not a complete event"),
-            (self.not_json, "a value in use that is not JSON"),
-            (self.bad_stamps, "a stamp that is no number or does not fit"),
-            (self.zero_stamps, "stamp 0 (never collected)"),
-            (self.negative_durations, "a negative duration"),
-            (self.absurd, "longer than an hour or a day from the rest"),
-        ]
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, reason)| format!("{count} {reason}"))
-        .collect()
-    }
-
-    /// How many were dropped in all.
-    pub fn total(&self) -> u64 {
-        self.not_an_event
-            + self.duplicate_keys
-            + self.missing_fields
-            + self.not_complete
-            + self.not_json
-            + self.bad_stamps
-            + self.zero_stamps
-            + self.negative_durations
-            + self.absurd
-    }
-}
-
 /// A recorded timeline.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
@@ -235,7 +174,7 @@ impl Trace {
         drop(starts);
         let before = self.work.len();
         self.work.retain(|w| w.start_ns.abs_diff(median) <= FURTHEST_NS);
-        self.drops.absurd += (before - self.work.len()) as u64;
+        self.drops.add(DropReason::Absurd, before - self.work.len());
         let zero = self.work.iter().map(|w| w.start_ns).min().unwrap_or(median);
         for work in &mut self.work {
             work.start_ns -= zero;
@@ -245,14 +184,14 @@ impl Trace {
         }
         let before = self.calls.len();
         self.calls.retain(|call| call.at_ns.unsigned_abs() <= 2 * FURTHEST_NS);
-        self.drops.absurd += (before - self.calls.len()) as u64;
+        self.drops.add(DropReason::Absurd, before - self.calls.len());
         for range in &mut self.lane_ranges {
             range.start_ns = range.start_ns.saturating_sub(zero);
         }
         let is_near = |range: &LaneRange| range.start_ns.unsigned_abs() <= 2 * FURTHEST_NS;
         let before = self.lane_ranges.len();
         self.lane_ranges.retain(is_near);
-        self.drops.absurd += (before - self.lane_ranges.len()) as u64;
+        self.drops.add(DropReason::Absurd, before - self.lane_ranges.len());
         for note in &mut self.annotations {
             note.start_ns = note.start_ns.saturating_sub(zero);
             note.end_ns = note.end_ns.saturating_sub(zero);

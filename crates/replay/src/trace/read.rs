@@ -9,12 +9,12 @@ use std::io::{Cursor, Read};
 use std::num::NonZeroI64;
 use std::path::Path;
 
-use super::event::{Category, Fields};
+use super::event::{Category, Fields, Key};
 use super::json::{Json, JsonError, Result as Parsed, Text, ValueKind};
 use super::unpack::TraceBytes;
 use super::{
-    Annotation, BadStamp, Call, CallKind, LONGEST_WORK_NS, LaneRange, Limits, StreamId, Trace,
-    TraceError, Work, WorkKind, parse_us,
+    Annotation, BadStamp, Call, CallKind, DropReason, LONGEST_WORK_NS, LaneRange, Limits, StreamId,
+    Trace, TraceError, Work, WorkKind, parse_us,
 };
 
 /// Events between two reports of progress.
@@ -143,18 +143,6 @@ fn document<R: Read>(
     json.end()
 }
 
-/// Why an event is not taken.
-enum Refusal {
-    Duplicate,
-    NotComplete,
-    NotJson,
-    Missing,
-    Bad,
-    Zero,
-    Negative,
-    Absurd,
-}
-
 /// Where events go.
 #[derive(Default)]
 struct Sink {
@@ -172,46 +160,36 @@ impl Sink {
         if json.next()? != Some(b'{') {
             json.skip()?;
             json.odd = odd;
-            self.trace.drops.not_an_event += 1;
+            self.trace.drops.add(DropReason::NotAnEvent, 1);
             return Ok(());
         }
         let mut fields = std::mem::take(&mut self.fields);
         fields.read(json)?;
-        if let Err(refusal) = self.take(&fields) {
+        if let Err(reason) = self.take(&fields) {
             json.odd = odd;
-            let drops = &mut self.trace.drops;
-            *match refusal {
-                Refusal::Duplicate => &mut drops.duplicate_keys,
-                Refusal::NotComplete => &mut drops.not_complete,
-                Refusal::NotJson => &mut drops.not_json,
-                Refusal::Missing => &mut drops.missing_fields,
-                Refusal::Bad => &mut drops.bad_stamps,
-                Refusal::Zero => &mut drops.zero_stamps,
-                Refusal::Negative => &mut drops.negative_durations,
-                Refusal::Absurd => &mut drops.absurd,
-            } += 1;
+            self.trace.drops.add(reason, 1);
         }
         self.fields = fields;
         Ok(())
     }
 
-    fn take(&mut self, fields: &Fields) -> Result<(), Refusal> {
+    fn take(&mut self, fields: &Fields) -> Result<(), DropReason> {
         if fields.category == Category::Skip
-            || fields.category == Category::Range && !fields.name.bytes.starts_with(LANE)
+            || fields.category == Category::Range && !fields[Key::Name].bytes.starts_with(LANE)
         {
             return Ok(());
         }
         if fields.duplicate {
-            return Err(Refusal::Duplicate);
+            return Err(DropReason::DuplicateKey);
         }
-        if given(&fields.phase)?.is_none_or(|phase| phase != b"X") {
-            return Err(Refusal::NotComplete);
+        if given(&fields[Key::Phase])?.is_none_or(|phase| phase != b"X") {
+            return Err(DropReason::NotComplete);
         }
         match fields.category {
             Category::Skip => Ok(()),
             Category::Kernel => {
                 let name = self.name(fields)?;
-                let kind = match given(&fields.kind)? {
+                let kind = match given(&fields[Key::Kind])? {
                     Some(b"graph") => WorkKind::Graph(name),
                     _ => WorkKind::Kernel(name),
                 };
@@ -219,7 +197,7 @@ impl Sink {
             }
             Category::Copy => {
                 // Some writers give none, or none that can be read.
-                let name = given(&fields.name).ok().flatten().unwrap_or(b"copy");
+                let name = given(&fields[Key::Name]).ok().flatten().unwrap_or(b"copy");
                 let name = self.trace.names.intern(name);
                 self.take_work(fields, WorkKind::Copy(name))
             }
@@ -229,26 +207,26 @@ impl Sink {
         }
     }
 
-    fn take_work(&mut self, fields: &Fields, kind: WorkKind) -> Result<(), Refusal> {
+    fn take_work(&mut self, fields: &Fields, kind: WorkKind) -> Result<(), DropReason> {
         let (start_ns, duration_ns) = self.span(fields)?;
         // The recorder never collected it.
         if start_ns == 0 {
-            return Err(Refusal::Zero);
+            return Err(DropReason::ZeroStamp);
         }
         if duration_ns > LONGEST_WORK_NS {
-            return Err(Refusal::Absurd);
+            return Err(DropReason::Absurd);
         }
-        let correlation = whole(&fields.correlation)?;
+        let correlation = whole(&fields[Key::Correlation])?;
         let stream = self.stream(fields)?;
         self.trace.work.push(Work { start_ns, duration_ns, stream, correlation, kind });
         Ok(())
     }
 
     /// The number of an event's stream.
-    fn stream(&mut self, fields: &Fields) -> Result<u32, Refusal> {
+    fn stream(&mut self, fields: &Fields) -> Result<u32, DropReason> {
         let stream = StreamId {
-            device: self.id(&fields.device, &fields.pid)?,
-            stream: self.id(&fields.stream, &fields.tid)?,
+            device: self.id(&fields[Key::Device], &fields[Key::Pid])?,
+            stream: self.id(&fields[Key::Stream], &fields[Key::Tid])?,
         };
         let next = self.trace.streams.len() as u32;
         let index = *self.streams.entry(stream).or_insert(next);
@@ -258,75 +236,73 @@ impl Sink {
         Ok(index)
     }
 
-    fn take_lane_range(&mut self, fields: &Fields) -> Result<(), Refusal> {
-        let id = whole(&fields.external)?.ok_or(Refusal::Missing)?;
+    fn take_lane_range(&mut self, fields: &Fields) -> Result<(), DropReason> {
+        let id = whole(&fields[Key::External])?.ok_or(DropReason::MissingField)?;
         let (start_ns, duration_ns) = self.span(fields)?;
         if duration_ns > LONGEST_WORK_NS {
-            return Err(Refusal::Absurd);
+            return Err(DropReason::Absurd);
         }
         let stream = self.stream(fields)?;
         self.trace.lane_ranges.push(LaneRange { start_ns, duration_ns, stream, id });
         Ok(())
     }
 
-    fn take_call(&mut self, fields: &Fields) -> Result<(), Refusal> {
+    fn take_call(&mut self, fields: &Fields) -> Result<(), DropReason> {
         // A call without an id launched nothing that can be found.
-        let Some(correlation) = whole(&fields.correlation)? else {
+        let Some(correlation) = whole(&fields[Key::Correlation])? else {
             return Ok(());
         };
-        let at_ns = self.nanos(&fields.ts)?;
-        let process = self.id(&fields.pid, &fields.pid)?;
+        let at_ns = self.nanos(&fields[Key::Ts])?;
+        let process = self.id(&fields[Key::Pid], &fields[Key::Pid])?;
         self.trace.calls.push(Call {
             at_ns,
             correlation,
             process,
-            kind: call_kind(given(&fields.name)?.unwrap_or_default()),
+            kind: call_kind(given(&fields[Key::Name])?.unwrap_or_default()),
         });
         Ok(())
     }
 
-    fn take_annotation(&mut self, fields: &Fields) -> Result<(), Refusal> {
+    fn take_annotation(&mut self, fields: &Fields) -> Result<(), DropReason> {
         let name = self.name(fields)?;
         let (start_ns, duration_ns) = self.span(fields)?;
-        let process = self.id(&fields.pid, &fields.pid)?;
+        let process = self.id(&fields[Key::Pid], &fields[Key::Pid])?;
         self.trace.annotations.push(Annotation {
             start_ns,
             end_ns: start_ns.saturating_add_unsigned(duration_ns),
             process,
             name,
-            id: whole(&fields.external)?,
+            id: whole(&fields[Key::External])?,
         });
         Ok(())
     }
 
-    fn span(&mut self, fields: &Fields) -> Result<(i64, u64), Refusal> {
-        let start_ns = self.nanos(&fields.ts)?;
-        let duration = self.nanos(&fields.dur)?;
-        let duration_ns = u64::try_from(duration).map_err(|_| Refusal::Negative)?;
+    fn span(&mut self, fields: &Fields) -> Result<(i64, u64), DropReason> {
+        let start_ns = self.nanos(&fields[Key::Ts])?;
+        let duration = self.nanos(&fields[Key::Dur])?;
+        let duration_ns = u64::try_from(duration).map_err(|_| DropReason::Negative)?;
         // Both ends must be moments that fit.
-        start_ns.checked_add_unsigned(duration_ns).ok_or(Refusal::Bad)?;
+        start_ns.checked_add_unsigned(duration_ns).ok_or(DropReason::BadStamp)?;
         Ok((start_ns, duration_ns))
     }
 
-    fn nanos(&mut self, text: &Text) -> Result<i64, Refusal> {
-        let text = given(text)?.ok_or(Refusal::Missing)?;
-        let text = std::str::from_utf8(text).map_err(|_| Refusal::Bad)?;
-        let nanos = parse_us(text).map_err(|error| match error {
-            BadStamp::NotANumber | BadStamp::OutOfRange => Refusal::Bad,
-        })?;
+    fn nanos(&mut self, text: &Text) -> Result<i64, DropReason> {
+        let text = given(text)?.ok_or(DropReason::MissingField)?;
+        let text = std::str::from_utf8(text).map_err(|_| DropReason::BadStamp)?;
+        let nanos = parse_us(text).map_err(|_: BadStamp| DropReason::BadStamp)?;
         self.trace.drops.rounded += u64::from(!nanos.exact);
         Ok(nanos.ns)
     }
 
-    fn name(&mut self, fields: &Fields) -> Result<u32, Refusal> {
-        match (given(&fields.name)?, fields.name.kind) {
+    fn name(&mut self, fields: &Fields) -> Result<u32, DropReason> {
+        match (given(&fields[Key::Name])?, fields[Key::Name].kind) {
             (Some(name), ValueKind::String) => Ok(self.trace.names.intern(name)),
-            _ => Err(Refusal::Missing),
+            _ => Err(DropReason::MissingField),
         }
     }
 
     /// The number of an id, taken from `other` where `text` is not given.
-    fn id(&mut self, text: &Text, other: &Text) -> Result<u32, Refusal> {
+    fn id(&mut self, text: &Text, other: &Text) -> Result<u32, DropReason> {
         let text = match given(text)? {
             None => given(other)?,
             given => given,
@@ -336,9 +312,9 @@ impl Sink {
 }
 
 /// The text of a field that is used, if there is one.
-fn given(text: &Text) -> Result<Option<&[u8]>, Refusal> {
+fn given(text: &Text) -> Result<Option<&[u8]>, DropReason> {
     match text.kind {
-        _ if text.odd => Err(Refusal::NotJson),
+        _ if text.odd => Err(DropReason::NotJson),
         ValueKind::Absent | ValueKind::Null => Ok(None),
         ValueKind::String | ValueKind::Scalar | ValueKind::Composite => Ok(Some(&text.bytes)),
     }
@@ -346,7 +322,7 @@ fn given(text: &Text) -> Result<Option<&[u8]>, Refusal> {
 
 /// An id that joins events; 0 is the recorders' word for none. Some writers make
 /// it a float: 5.0 is 5.
-fn whole(text: &Text) -> Result<Option<NonZeroI64>, Refusal> {
+fn whole(text: &Text) -> Result<Option<NonZeroI64>, DropReason> {
     let text = given(text)?.unwrap_or_default();
     let text = std::str::from_utf8(text).unwrap_or_default();
     let whole = || {
