@@ -16,9 +16,8 @@ use crate::{
 /// Feature sets besides the default one, as cargo's arguments.
 pub(crate) const MORE_FEATURES: &[&[&str]] = &[
     &["--package", "metrale-gpu-runtime", "--no-default-features"],
-    // Without the protobuf that the workspace asks of prometheus-client.
-    &["--package", "metrale-telemetry", "--features", "prometheus"],
-    &["--package", "metrale-http"],
+    // Without the protobuf that the others ask of prometheus-client.
+    &["--package", "metrale-telemetry", "--package", "metrale-http"],
 ];
 
 /// Runs the tests; `args` go to the test runner.
