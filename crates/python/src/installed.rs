@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The recorder of the process: one, because a serving process has one GPU.
 //!
-//! The lock is taken with Python's lock held, and held through no call that gives
-//! that back: so nobody waits for it, and a fork finds it free.
+//! Touched with Python's lock held, and borrowed through no call that gives that
+//! back: so a fork finds it free.
 
+use crate::open::Locked;
 use crate::stream::handle;
 use crate::twin::config_of;
 use metrale_gpu_runtime::timing::{
@@ -15,33 +16,30 @@ use metrale_telemetry::{Telemetry, TelemetryConfig};
 use pyo3::exceptions::{PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 /// What `install` made.
 pub(crate) struct Installed {
     /// One that measures nothing where none could be made.
-    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) recorder: Recorder,
     /// What the snapshots of this process are told apart by.
     pub(crate) labels: BTreeMap<String, String>,
     lanes: Vec<String>,
     context: Option<ContextRef>,
 }
 
-static INSTALLED: RwLock<Option<Arc<Installed>>> = RwLock::new(None);
+static INSTALLED: Locked<RefCell<Option<Rc<Installed>>>> = Locked::new(RefCell::new(None));
 
 /// What the process has, if anything was installed.
-pub(crate) fn installed() -> Option<Arc<Installed>> {
-    INSTALLED.read().unwrap_or_else(PoisonError::into_inner).clone()
-}
-
-fn replace(new: Option<Arc<Installed>>) -> Option<Arc<Installed>> {
-    let mut installed = INSTALLED.write().unwrap_or_else(PoisonError::into_inner);
-    std::mem::replace(&mut *installed, new)
+pub(crate) fn installed(py: Python<'_>) -> Option<Rc<Installed>> {
+    INSTALLED.get(py).borrow().clone()
 }
 
 impl Installed {
@@ -115,14 +113,15 @@ pub(crate) fn install(
     };
     let twins = twins.map(config_of).transpose().map_err(value_error)?;
     let config = RecorderConfig { harvest, twins, ..RecorderConfig::default() };
-    let known = installed().filter(|known| !known.recorder.is_disabled());
+    let known = installed(py).filter(|known| !known.recorder.is_disabled());
+    let known = known.and_then(|known| known.context);
     let made = py.detach(|| {
         let driver = Driver::system()?;
         let context = match given {
             Some(context) => ContextRef::from_raw(context),
             None => ContextRef::current(&driver)?,
         };
-        if known.is_some_and(|known| known.context == Some(context)) {
+        if known == Some(context) {
             return Ok(None);
         }
         let telemetry = Box::leak(telemetry);
@@ -143,13 +142,8 @@ pub(crate) fn install(
         }
     };
     let is_measuring = !recorder.is_disabled();
-    let before = replace(Some(Arc::new(Installed {
-        recorder: Arc::new(recorder),
-        labels,
-        lanes: LANES.iter().map(|name| (*name).to_owned()).chain(lanes).collect(),
-        context,
-    })));
-    py.detach(|| over(before));
+    let lanes = LANES.iter().map(|name| (*name).to_owned()).chain(lanes).collect();
+    replace(py, Some(Rc::new(Installed { recorder, labels, lanes, context })));
     Ok(is_measuring)
 }
 
@@ -157,12 +151,12 @@ fn value_error(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// Closes a recorder that nobody uses any more; what is still open in it keeps it,
-/// and then its events are leaked.
-fn over(installed: Option<Arc<Installed>>) {
-    let recorder = installed.and_then(Arc::into_inner).map(|last| last.recorder);
-    if let Some(recorder) = recorder.and_then(Arc::into_inner) {
-        recorder.close();
+/// Closes the recorder before, which nobody uses any more; what is still open in it
+/// keeps it, and then its events are leaked.
+fn replace(py: Python<'_>, new: Option<Rc<Installed>>) {
+    let before = INSTALLED.get(py).replace(new);
+    if let Some(last) = before.and_then(Rc::into_inner) {
+        py.detach(|| last.recorder.close());
     }
 }
 
@@ -170,31 +164,30 @@ fn over(installed: Option<Arc<Installed>>) {
 /// the context is destroyed; at the end of the process it is not needed.
 #[pyfunction]
 pub(crate) fn close(py: Python<'_>) {
-    let before = replace(None);
-    py.detach(|| over(before));
+    replace(py, None);
 }
 
 /// In a forked child: what was installed is the parent's.
 #[pyfunction]
 #[pyo3(name = "_after_fork")]
-pub(crate) fn after_fork() {
+pub(crate) fn after_fork(py: Python<'_>) {
     // It is silent there, and leaks.
-    drop(replace(None));
+    drop(INSTALLED.get(py).take());
 }
 
 /// The path of the driver that is measured by; None where nothing is measured.
 #[pyfunction]
-pub(crate) fn driver() -> Option<PathBuf> {
-    let installed = installed()?;
+pub(crate) fn driver(py: Python<'_>) -> Option<PathBuf> {
+    let installed = installed(py)?;
     let driver = installed.recorder.driver()?;
     Some(driver.origin().path().to_owned())
 }
 
 /// Changes how much is measured: "off", "basic" (times of the host) or "kernel".
 #[pyfunction]
-pub(crate) fn set_level(level: &str) -> PyResult<()> {
+pub(crate) fn set_level(py: Python<'_>, level: &str) -> PyResult<()> {
     let level = level.parse().map_err(value_error)?;
-    if let Some(installed) = installed() {
+    if let Some(installed) = installed(py) {
         installed.recorder.telemetry().set_level(level);
     }
     Ok(())
@@ -204,7 +197,10 @@ pub(crate) fn set_level(level: &str) -> PyResult<()> {
 /// `harvest_interval=None`. It never waits for the GPU.
 #[pyfunction]
 pub(crate) fn harvest(py: Python<'_>) -> usize {
-    installed().map_or(0, |installed| py.detach(|| installed.recorder.harvest()))
+    installed(py).map_or(0, |installed| {
+        let recorder = &installed.recorder;
+        py.detach(|| recorder.harvest())
+    })
 }
 
 /// Lands all that the GPU has finished, for at most so many seconds; how many spans
@@ -213,17 +209,19 @@ pub(crate) fn harvest(py: Python<'_>) -> usize {
 #[pyo3(signature = (within=1.0))]
 pub(crate) fn drain(py: Python<'_>, within: f64) -> PyResult<u64> {
     let within = Duration::try_from_secs_f64(within).map_err(value_error)?;
-    let Some(installed) = installed() else {
+    let Some(installed) = installed(py) else {
         return Ok(0);
     };
-    Ok(py.detach(|| installed.recorder.drain(within).left))
+    let recorder = &installed.recorder;
+    Ok(py.detach(|| recorder.drain(within).left))
 }
 
 /// Names a function; without it the driver is asked (CUDA 12.3 and later).
 #[pyfunction]
 pub(crate) fn name(function: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
+    let py = function.py();
     let function = FuncRef::from_raw(handle(function)?);
-    if let Some(installed) = installed() {
+    if let Some(installed) = installed(py) {
         installed.recorder.name(function, name);
     }
     Ok(())
@@ -232,8 +230,9 @@ pub(crate) fn name(function: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
 /// Says that a function is gone, before its module is unloaded.
 #[pyfunction]
 pub(crate) fn forget(function: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = function.py();
     let function = FuncRef::from_raw(handle(function)?);
-    if let Some(installed) = installed() {
+    if let Some(installed) = installed(py) {
         installed.recorder.forget(function);
     }
     Ok(())

@@ -31,7 +31,7 @@ mod stream;
 mod twin;
 
 /// The module `metrale._metrale`.
-#[pyo3::pymodule]
+#[pyo3::pymodule(gil_used = true)]
 mod _metrale {
     #[pymodule_export]
     use crate::installed::{

@@ -9,11 +9,12 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-fn take() -> Snapshot {
-    let Some(installed) = installed() else {
+fn take(py: Python<'_>) -> Snapshot {
+    let Some(installed) = installed(py) else {
         return Recorder::disabled().telemetry().snapshot();
     };
-    let mut snapshot = installed.recorder.telemetry().snapshot();
+    let telemetry = installed.recorder.telemetry();
+    let mut snapshot = py.detach(|| telemetry.snapshot());
     snapshot.labels.extend(installed.labels.clone());
     snapshot
 }
@@ -34,7 +35,7 @@ fn from_dicts(snapshots: &Bound<'_, PyTuple>) -> PyResult<Vec<Snapshot>> {
 /// another one, or written as JSON. Times are nanoseconds; what is not known is None.
 #[pyfunction]
 pub(crate) fn snapshot(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    to_dict(py, &py.detach(take))
+    to_dict(py, &take(py))
 }
 
 /// Snapshots of several processes or GPUs as one.
@@ -59,7 +60,6 @@ pub(crate) fn merge<'py>(
 #[pyfunction]
 #[pyo3(signature = (*snapshots))]
 pub(crate) fn prometheus_text(py: Python<'_>, snapshots: &Bound<'_, PyTuple>) -> PyResult<String> {
-    let snapshots =
-        if snapshots.is_empty() { vec![py.detach(take)] } else { from_dicts(snapshots)? };
+    let snapshots = if snapshots.is_empty() { vec![take(py)] } else { from_dicts(snapshots)? };
     Ok(py.detach(|| text(&MetraleCollector::from_fn(move || snapshots.clone()))))
 }

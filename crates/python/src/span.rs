@@ -2,14 +2,15 @@
 //! What is timed within a lane: launches of functions, replays of graphs, regions.
 
 use crate::lane::OpenLane;
-use crate::open::{Nests, refuse_again};
+use crate::open::{Locked, Nests, refuse_again};
 use crate::stream::{handle, stream_handle};
 use metrale_gpu_runtime::timing::{FuncRef, KernelRef, StreamRef};
 use metrale_telemetry::kernel::SpanToken;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyString};
 use pyo3::{PyClass, intern};
-use std::sync::Arc;
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// `function`, with a fresh copy of `span` around each call.
 pub(crate) fn decorate<'py>(
@@ -33,18 +34,18 @@ enum Work {
 
 /// Work within a lane. Use it in a `with` statement, a launch's around that call and
 /// nothing else. Work that raises is not timed.
-#[pyclass(module = "metrale", freelist = 8)]
+#[pyclass(module = "metrale", frozen)]
 pub(crate) struct Span {
     work: Work,
     /// Kept, so that the stream lives as long as the span; `None`: the lane's.
     stream: Option<Py<PyAny>>,
     /// `None`: the lane that the thread is in when the span begins.
-    lane: Option<Arc<OpenLane>>,
-    open: Option<Open>,
+    lane: Locked<Option<Rc<OpenLane>>>,
+    open: Locked<RefCell<Option<Open>>>,
 }
 
 struct Open {
-    lane: Arc<OpenLane>,
+    lane: Rc<OpenLane>,
     token: SpanToken,
     stream: StreamRef<'static>,
 }
@@ -79,14 +80,15 @@ pub(crate) fn region(name: Bound<'_, PyString>, stream: Option<Bound<'_, PyAny>>
 }
 
 impl Span {
-    fn new(work: Work, stream: Option<Bound<'_, PyAny>>, lane: Option<Arc<OpenLane>>) -> Self {
-        Self { work, stream: stream.map(Bound::unbind), lane, open: None }
+    fn new(work: Work, stream: Option<Bound<'_, PyAny>>, lane: Option<Rc<OpenLane>>) -> Self {
+        let (stream, open) = (stream.map(Bound::unbind), Locked::new(RefCell::new(None)));
+        Self { work, stream, lane: Locked::new(lane), open }
     }
 
     pub(crate) fn launch(
         function: &Bound<'_, PyAny>,
         stream: Option<Bound<'_, PyAny>>,
-        lane: Option<Arc<OpenLane>>,
+        lane: Option<Rc<OpenLane>>,
     ) -> PyResult<Self> {
         let handle = handle(function)?;
         // An integer is a function's handle.
@@ -99,7 +101,7 @@ impl Span {
     pub(crate) fn graph(
         name: Bound<'_, PyString>,
         stream: Option<Bound<'_, PyAny>>,
-        lane: Option<Arc<OpenLane>>,
+        lane: Option<Rc<OpenLane>>,
     ) -> Self {
         Self::new(Work::Graph(name.unbind()), stream, lane)
     }
@@ -107,7 +109,7 @@ impl Span {
     pub(crate) fn region(
         name: Bound<'_, PyString>,
         stream: Option<Bound<'_, PyAny>>,
-        lane: Option<Arc<OpenLane>>,
+        lane: Option<Rc<OpenLane>>,
     ) -> Self {
         Self::new(Work::Region(name.unbind()), stream, lane)
     }
@@ -115,14 +117,12 @@ impl Span {
 
 #[pymethods]
 impl Span {
-    fn __enter__<'py>(
-        mut slf: PyRefMut<'py, Self>,
-        py: Python<'py>,
-    ) -> PyResult<PyRefMut<'py, Self>> {
-        refuse_again(slf.open.is_some(), "span")?;
-        let given = slf.stream.as_ref();
+    fn __enter__<'py>(slf: Bound<'py, Self>, py: Python<'py>) -> PyResult<Bound<'py, Self>> {
+        let this = slf.get();
+        refuse_again(this.open.get(py).borrow().is_some(), "span")?;
+        let given = this.stream.as_ref();
         let given = given.map(|stream| stream_handle(stream.bind(py))).transpose()?;
-        let Some(lane) = slf.lane.clone().or_else(OpenLane::current) else {
+        let Some(lane) = this.lane.get(py).clone().or_else(|| OpenLane::current(py)) else {
             return Ok(slf);
         };
         let stream = match given {
@@ -130,14 +130,15 @@ impl Span {
             Some(handle) => unsafe { StreamRef::from_raw(handle) },
             None => lane.stream,
         };
-        let (step, recorder) = (lane.step.owned.step(), &lane.step.installed.recorder);
+        let (step, index) = (lane.step.step, lane.lane);
+        let recorder = &lane.step.installed.recorder;
         let may_be_timed = step.is_armed() || recorder.telemetry().spreads();
         let launch = |kernel: KernelRef<'_>| {
-            let begin = || recorder.begin_launch(step, lane.lane, kernel, stream);
+            let begin = || recorder.begin_launch(step, index, kernel, stream);
             // One that is not timed calls no driver.
             if may_be_timed { py.detach(begin) } else { begin() }
         };
-        let token = match &slf.work {
+        let token = match &this.work {
             // SAFETY: promised by the caller, as the page of `launch` asks for.
             Work::Function(function) => launch(unsafe { KernelRef::from_raw(*function) }),
             Work::Kernel(kernel) => launch(FuncRef::from_raw(*kernel).into()),
@@ -146,26 +147,27 @@ impl Span {
             Work::Region(_) if !may_be_timed => None,
             Work::Region(name) => {
                 let region = recorder.region(name.bind(py).to_str()?);
-                py.detach(|| recorder.begin_region(step, lane.lane, region, stream))
+                py.detach(|| recorder.begin_region(step, index, region, stream))
             }
         };
-        slf.open = token.map(|token| Open { lane, token, stream });
+        let open = token.map(|token| Open { lane, token, stream });
+        this.open.get(py).replace(open);
         Ok(slf)
     }
 
     fn __exit__(
-        &mut self,
+        &self,
         py: Python<'_>,
         kind: &Bound<'_, PyAny>,
         _error: &Bound<'_, PyAny>,
         _trace: &Bound<'_, PyAny>,
     ) {
-        let Some(Open { lane, token, stream }) = self.open.take() else {
+        let Some(Open { lane, token, stream }) = self.open.get(py).take() else {
             return;
         };
         let failed = !kind.is_none();
+        let recorder = &lane.step.installed.recorder;
         py.detach(|| {
-            let recorder = &lane.step.installed.recorder;
             if failed {
                 recorder.cancel_launch(token);
             } else {
@@ -191,8 +193,8 @@ impl Span {
                 Work::Region(name) => Work::Region(name.clone_ref(py)),
             },
             stream: self.stream.as_ref().map(|stream| stream.clone_ref(py)),
-            lane: self.lane.clone(),
-            open: None,
+            lane: Locked::new(self.lane.get(py).clone()),
+            open: Locked::new(RefCell::new(None)),
         }
     }
 }

@@ -3,23 +3,34 @@
 
 use crate::installed::{Installed, installed};
 use crate::lane::Lane;
-use crate::open::{Current, Held, Nests, refuse_again};
+use crate::open::{Current, Held, Locked, Nests, refuse_again};
 use crate::span::decorate;
-use metrale_gpu_runtime::timing::OwnedStep;
+use metrale_telemetry as core;
 use metrale_telemetry::kernel::StepShape;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use std::cell::RefCell;
-use std::sync::{Arc, Weak};
+use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
+use std::rc::{Rc, Weak};
 
 thread_local! {
-    static CURRENT: RefCell<Weak<OpenStep>> = const { RefCell::new(Weak::new()) };
+    static CURRENT: ManuallyDrop<RefCell<Weak<OpenStep>>> =
+        const { ManuallyDrop::new(RefCell::new(Weak::new())) };
 }
 
 /// A step that is open; over when the last lane and the object that began it let go.
 pub(crate) struct OpenStep {
-    pub(crate) owned: OwnedStep,
-    pub(crate) installed: Arc<Installed>,
+    pub(crate) step: core::Step,
+    began_ns: u64,
+    pub(crate) installed: Rc<Installed>,
+}
+
+impl Drop for OpenStep {
+    fn drop(&mut self) {
+        if self.step.number().is_some() {
+            self.installed.recorder.end_step_since(self.step, self.began_ns);
+        }
+    }
 }
 
 impl Nests for OpenStep {
@@ -27,27 +38,31 @@ impl Nests for OpenStep {
 }
 
 impl OpenStep {
-    fn begin(installed: Arc<Installed>) -> Self {
-        Self { owned: installed.recorder.step_owned(), installed }
+    fn begin(installed: Rc<Installed>) -> Self {
+        let telemetry = installed.recorder.telemetry();
+        let step = telemetry.step_begin();
+        let began_ns = if step.number().is_some() { telemetry.now_ns() } else { 0 };
+        Self { step, began_ns, installed }
     }
 
     /// The step that this thread is in, else one of its own.
-    pub(crate) fn current_or_new() -> Option<Arc<Self>> {
-        Self::current().or_else(|| installed().map(|installed| Arc::new(Self::begin(installed))))
+    pub(crate) fn current_or_new(py: Python<'_>) -> Option<Rc<Self>> {
+        let new = || installed(py).map(|installed| Rc::new(Self::begin(installed)));
+        Self::current(py).or_else(new)
     }
 
     fn state(&self, shape: StepShape) {
         if shape != StepShape::new() {
             let telemetry = self.installed.recorder.telemetry();
-            telemetry.shape(self.owned.step(), shape);
+            telemetry.shape(self.step, shape);
         }
     }
 }
 
 /// A step: one turn of the scheduler. Use it in a `with` statement.
-#[pyclass(module = "metrale", freelist = 8)]
+#[pyclass(module = "metrale", frozen)]
 pub(crate) struct Step {
-    shape: StepShape,
+    shape: Locked<Cell<StepShape>>,
     held: Held<OpenStep>,
 }
 
@@ -56,7 +71,13 @@ pub(crate) struct Step {
 #[pyfunction]
 #[pyo3(signature = (*, prompt_tokens=0, decode_tokens=0, requests=0))]
 pub(crate) fn step(prompt_tokens: i64, decode_tokens: i64, requests: i64) -> Step {
-    Step { shape: shape_of(prompt_tokens, decode_tokens, requests), held: Held::nothing() }
+    Step::of(shape_of(prompt_tokens, decode_tokens, requests))
+}
+
+impl Step {
+    fn of(shape: StepShape) -> Self {
+        Self { shape: Locked::new(Cell::new(shape)), held: Held::nothing() }
+    }
 }
 
 /// Figures that make no sense are the nearest that do.
@@ -70,48 +91,52 @@ fn shape_of(prompt_tokens: i64, decode_tokens: i64, requests: i64) -> StepShape 
 
 #[pymethods]
 impl Step {
-    fn __enter__(mut slf: PyRefMut<'_, Self>) -> PyResult<PyRefMut<'_, Self>> {
-        refuse_again(slf.held.get().is_some(), "step")?;
-        if let Some(open) = installed().map(OpenStep::begin) {
-            open.state(slf.shape);
-            slf.held.begin(open);
+    fn __enter__<'py>(slf: Bound<'py, Self>, py: Python<'py>) -> PyResult<Bound<'py, Self>> {
+        let this = slf.get();
+        refuse_again(this.held.is_open(py), "step")?;
+        if let Some(open) = installed(py).map(OpenStep::begin) {
+            open.state(this.shape.get(py).get());
+            this.held.begin(py, open);
         }
         Ok(slf)
     }
 
     fn __exit__(
-        &mut self,
+        &self,
+        py: Python<'_>,
         _kind: &Bound<'_, PyAny>,
         _error: &Bound<'_, PyAny>,
         _trace: &Bound<'_, PyAny>,
     ) {
-        self.held.end();
+        self.held.end(py);
     }
 
     /// A lane of this step, whatever thread or task begins it.
     fn lane(&self, name: Bound<'_, PyString>, stream: Bound<'_, PyAny>) -> Lane {
-        Lane::new(name, stream, self.held.get().cloned())
+        let step = self.held.get(name.py());
+        Lane::new(name, stream, step)
     }
 
     /// States what the step works on; the last statement before its end counts.
     #[pyo3(signature = (*, prompt_tokens=0, decode_tokens=0, requests=0))]
-    fn shape(&mut self, prompt_tokens: i64, decode_tokens: i64, requests: i64) {
-        self.shape = shape_of(prompt_tokens, decode_tokens, requests);
-        if let Some(open) = self.held.get() {
-            open.state(self.shape);
+    fn shape(&self, py: Python<'_>, prompt_tokens: i64, decode_tokens: i64, requests: i64) {
+        let shape = shape_of(prompt_tokens, decode_tokens, requests);
+        self.shape.get(py).set(shape);
+        if let Some(open) = self.held.get(py) {
+            open.state(shape);
         }
     }
 
     /// Whether all launches of the step are timed; false where it is not open.
     #[getter]
-    fn is_armed(&self) -> bool {
-        self.held.get().is_some_and(|open| open.owned.is_armed())
+    fn is_armed(&self, py: Python<'_>) -> bool {
+        self.held.get(py).is_some_and(|open| open.step.is_armed())
     }
 
     /// How many steps came before; None where it is not open, or not measured.
     #[getter]
-    fn number(&self) -> Option<u64> {
-        self.held.get()?.owned.number()
+    fn number(&self, py: Python<'_>) -> Option<u64> {
+        self.held.get(py)?.step.number()
     }
 
     /// The function, as a step at each call.
@@ -122,7 +147,7 @@ impl Step {
         decorate(slf, function)
     }
 
-    fn _again(&self) -> Self {
-        Self { shape: self.shape, held: Held::nothing() }
+    fn _again(&self, py: Python<'_>) -> Self {
+        Self::of(self.shape.get(py).get())
     }
 }

@@ -110,14 +110,14 @@ pub(crate) fn twin(
 ) -> PyResult<Twin> {
     let source = (handle(graph)?, handle(exec)?);
     let updates = if updated { Updates::Told } else { Updates::Never };
-    let installed = installed();
+    let installed = installed(py);
+    let nobody = Recorder::disabled();
+    let recorder = installed.as_ref().map_or(&nobody, |installed| &installed.recorder);
     let made = py.detach(|| {
         let driver = Driver::system().map_err(|error| error.to_string())?;
         let graphs = driver.graphs().map_err(|missing| format!("the driver has no {missing:?}"))?;
         let (graph, exec) = source;
         let graph = RawGraph { graph, exec, flags, launch: graphs.launch };
-        let nobody = Recorder::disabled();
-        let recorder = installed.as_ref().map_or(&nobody, |installed| &installed.recorder);
         // SAFETY: promised by the caller, as the page of this function asks for.
         Ok::<_, String>(Kept::new(unsafe { recorder.twin_raw(graph, name, updates) }))
     });
@@ -142,18 +142,17 @@ impl Twin {
     ) -> PyResult<()> {
         let handle = stream_handle(stream)?;
         let lane = match lane {
-            Some(lane) => lane.held.get().cloned(),
-            None => OpenLane::current(),
+            Some(lane) => lane.held.get(py),
+            None => OpenLane::current(py),
         };
         // SAFETY: as for a lane's.
         let stream = unsafe { StreamRef::from_raw(handle) };
-        let launched = self.kept.with(py, |twin| match &lane {
-            Some(lane) => {
-                let (step, recorder) = (lane.step.owned.step(), &lane.step.installed.recorder);
-                recorder.replay(step, lane.lane, twin, stream)
-            }
-            None => Recorder::disabled().replay(Step::UNMEASURED, 0, twin, stream),
-        })?;
+        let nobody = Recorder::disabled();
+        let (recorder, step, index) = match &lane {
+            Some(lane) => (&lane.step.installed.recorder, lane.step.step, lane.lane),
+            None => (&nobody, Step::UNMEASURED, 0),
+        };
+        let launched = self.kept.with(py, |twin| recorder.replay(step, index, twin, stream))?;
         launched
             .map_err(|status| PyRuntimeError::new_err(format!("cuGraphLaunch answered {status}")))
     }
