@@ -26,7 +26,7 @@ pub enum ReadingError {
     },
 }
 
-/// What an segment was spent on.
+/// What a segment was spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inside {
     /// A node of the application.

@@ -117,7 +117,7 @@ impl<E: EventOps> SpanRing<E> {
     }
 
     /// Skips the slots of those turned away, up to the first ticket that is not
-    /// over. PreviousSpan in a pass: no span that is still to land is older, so no gap
+    /// over. Last in a pass: no span that is still to land is older, so no gap
     /// to a span whose slot is skipped will be asked for.
     fn skip(&self, mut tickets: Range<u64>) -> u64 {
         let stays = |ticket: &u64| {
