@@ -9,11 +9,16 @@
 //! two runs nor a path less another one, which the limits are of, and asks for a
 //! runner of its own version to be installed.
 
-use std::{collections::BTreeMap, fs, path::Path, process::Command};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    process::Command,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+};
 
-use xshell::cmd;
-
-use super::{PACKAGE, folder, share};
+use super::{PACKAGE, share};
 use crate::{
     cargo,
     error::{Context, Error, Result},
@@ -37,16 +42,15 @@ struct Limits {
     driver_calls: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
-/// Builds, tests the benchmarks' own parts, counts and compares.
+/// Builds, counts and compares. The benchmarks' own tests are `gpu_bench::smoke`'s.
 pub(super) fn run() -> Result<()> {
     let path = cargo::root().join(LIMITS);
     let text = fs::read_to_string(&path).context(|| format!("read {}", path.display()))?;
     let limits: Limits = toml::from_str(&text)
         .map_err(|problem| Error::Bench(format!("{LIMITS}: {}", problem.message())))?;
 
-    let sh = cargo::shell()?;
-    cmd!(sh, "cargo test --quiet --release --package {PACKAGE} --lib").run()?;
-    let artifacts = cargo::build(&["build", "--release", "--package", PACKAGE], &[])?;
+    let build = ["build", "--release", "--package", PACKAGE, "--bin", PACKAGE];
+    let artifacts = cargo::build(&build, &[])?;
     let binary = cargo::binary(&artifacts, PACKAGE)?;
 
     let calls = parse_calls(&output(Command::new(&binary).arg("calls"))?);
@@ -85,33 +89,65 @@ pub(super) fn output(command: &mut Command) -> Result<String> {
     }
 }
 
-/// Instructions of each path that the binary lists.
-fn count_paths(binary: &Path) -> Result<BTreeMap<String, f64>> {
-    let folder = folder()?;
-    fs::create_dir_all(&folder).context(|| format!("make {}", folder.display()))?;
-    let file = folder.join("callgrind.out");
-    let count = |name: &str, n: u64| -> Result<u64> {
-        let mut command = Command::new("valgrind");
-        command
-            .args(["--quiet", "--tool=callgrind"])
-            .arg(format!("--callgrind-out-file={}", file.display()))
-            .arg(binary)
-            .args(["path", name, &n.to_string()]);
-        output(&mut command)?;
-        let profile = fs::read_to_string(&file).context(|| format!("read {}", file.display()))?;
-        total(&profile).ok_or_else(|| Error::Bench(format!("no total in {}", file.display())))
-    };
-    let mut counts = BTreeMap::new();
-    for line in output(Command::new(binary).arg("paths"))?.lines() {
-        let mut words = line.split(' ');
-        let (Some(name), Some(n), Some(minus)) = (words.next(), words.next(), words.next()) else {
-            return Err(Error::Bench(format!("{PACKAGE} paths: {line:?} is no path")));
+/// A path that the binary lists: its runs, and the path that it is less.
+struct Listed<'p> {
+    name: &'p str,
+    runs: u64,
+    minus: &'p str,
+}
+
+impl<'p> Listed<'p> {
+    fn parse(line: &'p str) -> Result<Self> {
+        let words: Vec<_> = line.split(' ').collect();
+        let listed = match words[..] {
+            [name, runs, minus] => runs.parse().ok().map(|runs| Self { name, runs, minus }),
+            _ => None,
         };
-        let n: u64 = n.parse().map_err(|_| Error::Bench(format!("{line:?}: no count")))?;
-        let (once, twice) = (count(name, n)?, count(name, 2 * n)?);
-        let each = twice.saturating_sub(once) as f64 / n as f64;
-        let other = counts.get(minus).copied().unwrap_or(0.0);
-        counts.insert(name.to_owned(), each - other);
+        listed.ok_or_else(|| Error::Bench(format!("{PACKAGE} paths: {line:?} is no path")))
+    }
+
+    /// Instructions of one run, counted with a profile in `folder`.
+    fn count(&self, binary: &Path, folder: &Path) -> Result<f64> {
+        let file = folder.join(self.name);
+        let count = |runs: u64| -> Result<u64> {
+            let mut command = Command::new("valgrind");
+            command
+                .args(["--quiet", "--tool=callgrind"])
+                .arg(format!("--callgrind-out-file={}", file.display()))
+                .arg(binary)
+                .args(["path", self.name, &runs.to_string()]);
+            output(&mut command)?;
+            let profile =
+                fs::read_to_string(&file).context(|| format!("read {}", file.display()))?;
+            total(&profile).ok_or_else(|| Error::Bench(format!("no total in {}", file.display())))
+        };
+        let (once, twice) = (count(self.runs)?, count(2 * self.runs)?);
+        Ok(twice.saturating_sub(once) as f64 / self.runs as f64)
+    }
+}
+
+/// Instructions of each path that the binary lists, two paths at a time.
+fn count_paths(binary: &Path) -> Result<BTreeMap<String, f64>> {
+    let folder = tempfile::tempdir().context(|| "make a temporary folder".to_owned())?;
+    let list = output(Command::new(binary).arg("paths"))?;
+    let paths = list.lines().map(Listed::parse).collect::<Result<Vec<_>>>()?;
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<Vec<(&str, f64)>> {
+        // Relaxed: only hands each path to one thread.
+        std::iter::from_fn(|| paths.get(next.fetch_add(1, Ordering::Relaxed)))
+            .map(|path| Ok((path.name, path.count(binary, folder.path())?)))
+            .collect()
+    };
+    let (mine, theirs) = thread::scope(|scope| {
+        let other = scope.spawn(work);
+        (work(), other.join())
+    });
+    let theirs = theirs.map_err(|_| Error::Bench("a counting thread panicked".to_owned()))?;
+    let each: BTreeMap<_, _> = mine?.into_iter().chain(theirs?).collect();
+    let mut counts = BTreeMap::new();
+    for path in &paths {
+        let minus = counts.get(path.minus).copied().unwrap_or(0.0);
+        counts.insert(path.name.to_owned(), each[path.name] - minus);
     }
     Ok(counts)
 }
