@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs a sequence with and without a guest, compares, and shrinks what differs.
+//! Runs sequences with and without a guest, and compares.
 
 use crate::baton::Threads;
-use crate::cuda::CUDA;
-use crate::generate::{runner, sequences};
-use crate::guest::Maker;
-use crate::machine::{AppCall, Broken, Machine, Seen};
-use crate::sequence::{Sequence, THREADS};
+use crate::guest::Mistake;
+use crate::machine::{Broken, Machine, Seen};
+use crate::search::search;
+use crate::sequence::{Sequence, THREADS, sequences};
 use crate::tally::Tally;
 use metrale_gpu_sim::{Exclusive, control, exclusive};
-use proptest::strategy::{Strategy, ValueTree};
+use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::sync::{Arc, LazyLock};
-
-/// Tries at making a failing sequence smaller.
-const MAX_TRIES: u32 = 4_096;
+use std::mem::discriminant;
+use std::sync::Arc;
 
 /// What the two runs of a sequence differ in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,13 +23,6 @@ pub enum Difference {
         /// With it.
         beside: Option<Seen>,
     },
-    /// A call of the application's is another in the driver's log.
-    Called {
-        /// Without the guest; `None` past the end.
-        bare: Option<AppCall>,
-        /// With it.
-        beside: Option<AppCall>,
-    },
     /// Nothing that the application can see, but a rule is broken.
     Rule(Broken),
 }
@@ -42,9 +32,6 @@ impl fmt::Display for Difference {
         match self {
             Difference::Seen { bare, beside } => {
                 write!(f, "seen without: {bare:?}\nseen with:    {beside:?}")
-            }
-            Difference::Called { bare, beside } => {
-                write!(f, "logged without: {bare:?}\nlogged with:    {beside:?}")
             }
             Difference::Rule(broken) => {
                 write!(f, "operation {}: {}", broken.operation, broken.what)
@@ -56,7 +43,7 @@ impl fmt::Display for Difference {
 /// Where differences are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// In what the application sees, in its calls, and in the rules.
+    /// In what the application sees and in the rules.
     Everywhere,
     /// Not in the rules.
     AtTheApplication,
@@ -65,12 +52,16 @@ pub enum Look {
 /// A sequence whose runs differ, made small.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The seed that drew it.
-    pub seed: u64,
     /// The sequence.
     pub sequence: Sequence,
     /// What differs.
-    pub difference: Difference,
+    pub difference: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n{}", self.difference, self.sequence)
+    }
 }
 
 /// Where sequences run: holds the simulator, and threads for applications.
@@ -89,35 +80,24 @@ impl Bench {
     /// Waits until nobody else of this process uses the simulator.
     #[must_use]
     pub fn new() -> Self {
-        let alone = exclusive();
-        // Found while nothing is hidden.
-        LazyLock::force(&CUDA);
-        Self { threads: Threads::new(THREADS), _alone: alone }
+        Self { _alone: exclusive(), threads: Threads::new(THREADS) }
     }
 
-    fn run(&self, sequence: &Arc<Sequence>, maker: Option<Maker>) -> Box<Machine> {
+    /// Runs a sequence, without a guest or with one that makes this mistake.
+    fn run(&self, sequence: &Arc<Sequence>, guest: Option<Mistake>) -> Box<Machine> {
         control::reset();
-        let mut machine = Box::new(Machine::new(sequence.setup, maker));
+        let mut machine = Box::new(Machine::new(sequence.setup, guest));
         let threads = machine.threads();
         machine = self.threads.run(0, machine, Machine::start);
         for thread in 1..threads {
             machine = self.threads.run(thread, machine, Machine::start_thread);
         }
-        let thread_of =
-            |operation: usize| usize::from(sequence.operations[operation].thread) % threads;
-        let mut next = 0;
-        while next < sequence.operations.len() {
-            let thread = thread_of(next);
-            let end = (next..sequence.operations.len())
-                .find(|operation| thread_of(*operation) != thread)
-                .unwrap_or(sequence.operations.len());
-            let (operations, numbers) = (Arc::clone(sequence), next..end);
+        for (number, operation) in sequence.operations.iter().enumerate() {
+            let sequence = Arc::clone(sequence);
+            let thread = usize::from(operation.thread) % threads;
             machine = self.threads.run(thread, machine, move |machine| {
-                for number in numbers {
-                    machine.perform(number, &operations.operations[number]);
-                }
+                machine.perform(number, &sequence.operations[number]);
             });
-            next = end;
         }
         machine.operations_are_over(sequence.operations.len());
         for thread in 0..threads {
@@ -131,124 +111,54 @@ impl Bench {
     pub fn compare(
         &self,
         sequence: &Sequence,
-        guest: Maker,
+        guest: Mistake,
         look: Look,
     ) -> (Option<Difference>, Tally) {
         let sequence = Arc::new(sequence.clone());
         let bare = self.run(&sequence, None);
         let beside = self.run(&sequence, Some(guest));
-        let mut tally = beside.tally.clone();
-        tally.sequences = 1;
-        tally.operations = sequence.operations.len() as u64;
         let seen = first_difference(&bare.trace, &beside.trace)
             .map(|(bare, beside)| Difference::Seen { bare, beside });
-        let called = || {
-            first_difference(&bare.calls, &beside.calls)
-                .map(|(bare, beside)| Difference::Called { bare, beside })
-        };
         let ruled = || {
             let first = beside.broken.first().filter(|_| look == Look::Everywhere);
             first.cloned().map(Difference::Rule)
         };
-        (seen.or_else(called).or_else(ruled), tally)
+        (seen.or_else(ruled), beside.tally)
     }
 
-    /// Draws the sequence of a seed and compares its runs; one that fails is made
-    /// small first, keeping the kind of its difference.
+    /// Tries so many sequences, all of which follow from the seed.
     ///
     /// # Errors
-    /// The failure.
-    pub fn try_seed(&self, seed: u64, guest: Maker, look: Look) -> Result<Tally, Box<Failure>> {
-        let drawn = sequences().new_tree(&mut runner(seed));
-        let mut tree = drawn.expect("no strategy rejects");
-        let sequence = tree.current();
-        match self.compare(&sequence, guest, look) {
-            (None, tally) => Ok(tally),
-            (Some(difference), _) => {
-                let mut failure = Failure { seed, sequence, difference };
-                self.shrink(&mut failure, &mut tree, guest, look);
-                self.leave_out(&mut failure, guest, look);
-                Err(Box::new(failure))
-            }
-        }
-    }
-
-    /// Takes the sequence over if it fails in the same way; whether it does.
-    fn still_fails(
-        &self,
-        failure: &mut Failure,
-        sequence: Sequence,
-        guest: Maker,
-        look: Look,
-    ) -> bool {
-        let kind = std::mem::discriminant(&failure.difference);
-        match self.compare(&sequence, guest, look).0 {
-            Some(found) if std::mem::discriminant(&found) == kind => {
-                failure.sequence = sequence;
-                failure.difference = found;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    fn shrink(
-        &self,
-        failure: &mut Failure,
-        tree: &mut impl ValueTree<Value = Sequence>,
-        guest: Maker,
-        look: Look,
-    ) {
-        let mut goes_on = tree.simplify();
-        for _ in 0..MAX_TRIES {
-            if !goes_on {
-                return;
-            }
-            goes_on = if self.still_fails(failure, tree.current(), guest, look) {
-                tree.simplify()
-            } else {
-                tree.complicate()
-            };
-        }
-    }
-
-    /// Operations that were drawn together shrink together; here they go one by one.
-    fn leave_out(&self, failure: &mut Failure, guest: Maker, look: Look) {
-        let mut place = 0;
-        while place < failure.sequence.operations.len() {
-            let mut without = failure.sequence.clone();
-            without.operations.remove(place);
-            if self.still_fails(failure, without, guest, look) {
-                // What was needed for it alone may go now.
-                place = 0;
-            } else {
-                place += 1;
-            }
-        }
-    }
-
-    /// Tries so many seeds, from `seed` on, and tells `each` of each.
-    ///
-    /// # Errors
-    /// The first failure.
-    pub fn try_seeds(
+    /// The first one that differs, made small: it differs in the same kind of thing.
+    pub fn try_sequences(
         &self,
         seed: u64,
-        sequences: u64,
-        guest: Maker,
+        count: u32,
+        guest: Mistake,
         look: Look,
-        mut each: impl FnMut(u64),
-    ) -> Result<Tally, Box<Failure>> {
-        let mut all = Tally::default();
-        for number in 0..sequences {
-            all.add(&self.try_seed(seed.wrapping_add(number), guest, look)?);
-            each(number + 1);
+    ) -> Result<Tally, Failure> {
+        let all = RefCell::new(Tally::default());
+        let kind = Cell::new(None);
+        let tried = search(seed, count, &sequences(), |sequence| {
+            let (difference, tally) = self.compare(&sequence, guest, look);
+            all.borrow_mut().add(&tally);
+            let Some(found) = difference else {
+                return Ok(());
+            };
+            let of = discriminant(&found);
+            let first = kind.get().unwrap_or(of);
+            kind.set(Some(first));
+            if first == of { Err(found.to_string()) } else { Ok(()) }
+        });
+        match tried {
+            Ok(()) => Ok(all.into_inner()),
+            Err((difference, sequence)) => Err(Failure { sequence, difference }),
         }
-        Ok(all)
     }
 }
 
-fn first_difference<T: Copy + PartialEq>(
+/// The first place where the two differ; `None` past the end of one.
+pub(crate) fn first_difference<T: Copy + PartialEq>(
     bare: &[T],
     beside: &[T],
 ) -> Option<(Option<T>, Option<T>)> {

@@ -6,8 +6,8 @@ xflags::xflags! {
     /// with and without the recorder, and compares.
     cmd metrale-differential {
         /// How many sequences; 1000 unless given.
-        optional --sequences number: u64
-        /// The first one's seed, the next ones' follow; 0 unless given.
+        optional --sequences number: u32
+        /// What they are drawn from; 0 unless given.
         optional --seed number: u64
     }
 }

@@ -29,23 +29,13 @@ struct Anchor {
 
 /// Calls that are about anchors.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct OfAnchors {
+pub(crate) struct OfAnchors {
     /// Anchors recorded.
-    pub records: usize,
+    pub(crate) records: usize,
     /// Questions whether one is done.
-    pub queries: usize,
+    pub(crate) queries: usize,
     /// Places read from one.
-    pub reads: usize,
-}
-
-impl OfAnchors {
-    pub(crate) fn plus(self, other: Self) -> Self {
-        Self {
-            records: self.records + other.records,
-            queries: self.queries + other.queries,
-            reads: self.reads + other.reads,
-        }
-    }
+    pub(crate) reads: usize,
 }
 
 impl Events {

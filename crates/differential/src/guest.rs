@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What rides in the application: the recorder, behind a trait that bad
-//! recorders implement too, so that it can be shown that they are found.
+//! What rides in the application: the recorder, and the mistakes that can be put into
+//! it, so that it can be shown that they are found.
 
-use crate::naive::{Mistake, Naive};
 use crate::sequence::Setup;
 use metrale_gpu_runtime::timing::{
     ContextRef, Driver, FuncRef, Harvest, KernelRef, Recorder, RecorderConfig, StreamRef,
 };
-use metrale_gpu_sim::control;
+use metrale_gpu_sim::app;
+use metrale_gpu_sim::{control, cu};
 use metrale_telemetry::kernel::{Ledger, SpanToken};
 use metrale_telemetry::{Step, Telemetry, TelemetryConfig};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -60,65 +60,54 @@ pub struct Ledgers {
     pub silent: bool,
 }
 
-/// Something that times GPU work of a context in an application's process.
-pub trait Guest: Send {
-    /// Begins a span; a number that names it.
-    fn begin(&mut self, what: What, armed: bool, stream: Stream) -> Option<u64>;
-    /// Ends a span; `what` says the ring only.
-    fn end(&mut self, what: What, span: u64, stream: Stream);
-    /// Gives a span up.
-    fn cancel(&mut self, what: What, span: u64);
-    /// Spans are of a new step from here on. `ends`: the one before counts no
-    /// more of them, else it is closed when enough later ones have come.
-    fn step(&mut self, ends: bool);
-    /// Times `launches`, all within one launch span in one lane of a step of its
-    /// own, and tells them the ledgers.
-    fn serve(
-        &mut self,
-        lane: usize,
-        function: u64,
-        stream: Stream,
-        launches: &mut dyn FnMut(Ledgers),
-    );
-    /// Lands what is done; how many spans that were.
-    fn harvest(&mut self) -> usize;
-    /// A function is about to be unloaded.
-    fn forget(&mut self, function: u64);
-    /// What became of its spans.
-    fn ledgers(&self) -> Ledgers;
-    /// Reads all there is to read.
-    fn read(&self);
-    /// Ends it, by its close or its drop.
-    fn leave(self: Box<Self>, close: bool);
-}
-
-/// Which guest rides.
+/// What a guest does beside what the recorder does: one thing that a recorder must not,
+/// to show that it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Maker {
-    /// The recorder.
-    Recorder,
-    /// A plain one with this mistake.
-    Naive(Mistake),
+pub enum Mistake {
+    /// Nothing: the recorder itself.
+    None,
+    /// It polls in the mode that the thread is in.
+    PollsUnguarded,
+    /// It polls in the thread-local mode.
+    PollsThreadLocal,
+    /// It records without asking whether the stream captures.
+    RecordsUnasked,
+    /// It leaves the thread in the relaxed mode.
+    KeepsMode,
+    /// It leaves its context current.
+    KeepsContext,
+    /// It stays in the context that it entered for a default stream.
+    StaysEntered,
+    /// It waits for the GPU.
+    Waits,
+    /// It makes its events as it needs them.
+    CreatesEvents,
+    /// It polls more than the streams that wait.
+    PollsMore,
+    /// It ends spans on the stream that it was given at their begin.
+    KeepsStreams,
 }
 
-impl Maker {
-    /// Makes the guest for a live context of a device; `None` where that fails.
-    pub(crate) fn make(self, setup: &Setup, context: u64, device: usize) -> Option<Box<dyn Guest>> {
-        match self {
-            Self::Recorder => Recorded::make(setup, context, device),
-            Self::Naive(mistake) => Naive::make(mistake, setup, context),
-        }
-    }
-}
-
-struct Recorded {
+/// What times GPU work of a context in an application's process.
+pub(crate) struct Guest {
     recorder: Recorder,
     /// The armed step that spans are of.
     step: Step,
+    context: u64,
+    mistake: Mistake,
+    /// The mistake's own, and the stream that a span last began on.
+    event: u64,
+    began_on: Option<u64>,
 }
 
-impl Recorded {
-    fn make(setup: &Setup, context: u64, device: usize) -> Option<Box<dyn Guest>> {
+impl Guest {
+    /// Makes the guest for a live context of a device; `None` where that fails.
+    pub(crate) fn make(
+        mistake: Mistake,
+        setup: &Setup,
+        context: u64,
+        device: usize,
+    ) -> Option<Self> {
         let config = RecorderConfig {
             lane_slots: usize::from(setup.slots).max(1),
             kernel_slots: usize::from(setup.slots).max(1),
@@ -135,7 +124,160 @@ impl Recorded {
         };
         let recorder = made.ok()?;
         let step = recorder.telemetry().step_begin();
-        Some(Box::new(Self { recorder, step }))
+        let mut event = 0u64;
+        if mistake != Mistake::None {
+            create(&mut event);
+        }
+        if mistake == Mistake::KeepsContext {
+            let _ = cu!("cuCtxPushCurrent_v2", context => u64);
+        }
+        Some(Self { recorder, step, context, mistake, event, began_on: None })
+    }
+
+    /// Begins a span; a number that names it.
+    pub(crate) fn begin(&mut self, what: What, armed: bool, stream: Stream) -> Option<u64> {
+        self.err_at_begin(stream);
+        let step = if armed { self.step } else { Step::numbered(0) };
+        let stream = at(stream);
+        let token = match what {
+            What::Lane(lane) => self.recorder.begin_lane(step, lane, stream),
+            What::Kernel(function) => self.recorder.begin_launch(step, 0, loaded(function), stream),
+            What::Function(function) => {
+                self.recorder.begin_launch(step, 1, FuncRef::from_raw(function), stream)
+            }
+            What::Graph(name) => {
+                let graph = self.recorder.graph(&format!("graph {name}"));
+                self.recorder.begin_launch(step, 2, graph, stream)
+            }
+        };
+        token.map(SpanToken::to_bits)
+    }
+
+    /// Ends a span; `what` says the ring only.
+    pub(crate) fn end(&mut self, what: What, span: u64, stream: Stream) {
+        self.err_at_end(stream);
+        let token = SpanToken::from_bits(span);
+        if what.is_lane() {
+            self.recorder.end_lane(token, at(stream));
+        } else {
+            self.recorder.end_launch(token, at(stream));
+        }
+    }
+
+    /// Gives a span up.
+    pub(crate) fn cancel(&mut self, what: What, span: u64) {
+        let token = SpanToken::from_bits(span);
+        if what.is_lane() {
+            self.recorder.cancel_lane(token);
+        } else {
+            self.recorder.cancel_launch(token);
+        }
+    }
+
+    /// Spans are of a new step from here on. `ends`: the one before counts no
+    /// more of them, else it is closed when enough later ones have come.
+    pub(crate) fn step(&mut self, ends: bool) {
+        if ends {
+            self.recorder.end_step(self.step);
+        }
+        self.step = self.recorder.telemetry().step_begin();
+    }
+
+    /// Times `launches`, all within one launch span in one lane of a step of its
+    /// own, and tells them the ledgers.
+    pub(crate) fn serve(
+        &mut self,
+        lane: usize,
+        function: u64,
+        stream: Stream,
+        launches: &mut dyn FnMut(Ledgers),
+    ) {
+        self.err_at_begin(stream);
+        {
+            let step = self.recorder.step();
+            let lane = step.lane(lane, at(stream));
+            let _launch = lane.launch_guard(loaded(function));
+            launches(self.ledgers());
+        }
+        self.err_at_end(stream);
+    }
+
+    /// Lands what is done.
+    pub(crate) fn harvest(&mut self) {
+        self.err_at_harvest();
+        self.recorder.harvest();
+    }
+
+    /// A function is about to be unloaded.
+    pub(crate) fn forget(&mut self, function: u64) {
+        self.recorder.forget(FuncRef::from_raw(function));
+    }
+
+    /// Reads all there is to read.
+    pub(crate) fn read(&self) {
+        let _ = (self.recorder.kernels(), format!("{:?}", self.recorder));
+    }
+
+    /// What became of its spans.
+    pub(crate) fn ledgers(&self) -> Ledgers {
+        Ledgers {
+            lanes: self.recorder.lane_ledger(),
+            launches: self.recorder.kernel_ledger(),
+            silent: self.recorder.health().quarantined.is_some(),
+        }
+    }
+
+    /// Ends it, by its close or its drop.
+    pub(crate) fn leave(self, close: bool) {
+        if close {
+            self.recorder.close();
+        }
+    }
+
+    fn err_at_begin(&mut self, stream: Stream) {
+        match self.mistake {
+            Mistake::RecordsUnasked => record(self.event, stream.handle),
+            Mistake::StaysEntered if stream.handle <= 2 && stream.context == self.context => {
+                let _ = cu!("cuCtxPushCurrent_v2", self.context => u64);
+            }
+            Mistake::CreatesEvents => create(&mut self.event),
+            Mistake::KeepsStreams => self.began_on = Some(stream.handle),
+            _ => {}
+        }
+    }
+
+    fn err_at_end(&mut self, stream: Stream) {
+        let on = match self.mistake {
+            Mistake::Waits => Some(stream.handle),
+            _ => self.began_on.take(),
+        };
+        let Some(on) = on else {
+            return;
+        };
+        let mut capturing = 0u32;
+        let asked = cu!("cuStreamIsCapturing", on => u64, &raw mut capturing => *mut u32);
+        if asked.is_success() && capturing == 0 {
+            record(self.event, on);
+        }
+    }
+
+    fn err_at_harvest(&self) {
+        let poll = || {
+            let _ = cu!("cuEventQuery", self.event => u64);
+        };
+        let poll_in = |mode| {
+            let mode = exchange(mode);
+            poll();
+            exchange(mode);
+        };
+        match self.mistake {
+            Mistake::PollsUnguarded => poll(),
+            Mistake::PollsThreadLocal => poll_in(app::THREAD_LOCAL),
+            Mistake::PollsMore => poll_in(app::RELAXED),
+            Mistake::KeepsMode => _ = exchange(app::RELAXED),
+            Mistake::Waits => _ = cu!("cuEventSynchronize", self.event => u64),
+            _ => {}
+        }
     }
 }
 
@@ -159,7 +301,10 @@ fn driver(version: u32) -> Option<Arc<Driver>> {
     if let Some((_, driver)) = made.iter().find(|(of, _)| *of == version) {
         return Some(Arc::clone(driver));
     }
-    let driver = metrale_gpu_sim::app::driver().ok()?;
+    control::hide_newer_than(version);
+    let driver = app::driver();
+    control::hide_newer_than(u32::MAX);
+    let driver = driver.ok()?;
     made.push((version, Arc::clone(&driver)));
     Some(driver)
 }
@@ -179,85 +324,16 @@ fn loaded(function: u64) -> KernelRef<'static> {
     unsafe { KernelRef::from_raw(function) }
 }
 
-impl Guest for Recorded {
-    fn begin(&mut self, what: What, armed: bool, stream: Stream) -> Option<u64> {
-        let step = if armed { self.step } else { Step::numbered(0) };
-        let stream = at(stream);
-        let token = match what {
-            What::Lane(lane) => self.recorder.begin_lane(step, lane, stream),
-            What::Kernel(function) => self.recorder.begin_launch(step, 0, loaded(function), stream),
-            What::Function(function) => {
-                self.recorder.begin_launch(step, 1, FuncRef::from_raw(function), stream)
-            }
-            What::Graph(name) => {
-                let graph = self.recorder.graph(&format!("graph {name}"));
-                self.recorder.begin_launch(step, 2, graph, stream)
-            }
-        };
-        token.map(SpanToken::to_bits)
-    }
+fn create(event: &mut u64) {
+    let _ = cu!("cuEventCreate", &raw mut *event => *mut u64, 0 => u32);
+}
 
-    fn end(&mut self, what: What, span: u64, stream: Stream) {
-        let token = SpanToken::from_bits(span);
-        if what.is_lane() {
-            self.recorder.end_lane(token, at(stream));
-        } else {
-            self.recorder.end_launch(token, at(stream));
-        }
-    }
+fn record(event: u64, stream: u64) {
+    let _ = cu!("cuEventRecord", event => u64, stream => u64);
+}
 
-    fn cancel(&mut self, what: What, span: u64) {
-        let token = SpanToken::from_bits(span);
-        if what.is_lane() {
-            self.recorder.cancel_lane(token);
-        } else {
-            self.recorder.cancel_launch(token);
-        }
-    }
-
-    fn step(&mut self, ends: bool) {
-        if ends {
-            self.recorder.end_step(self.step);
-        }
-        self.step = self.recorder.telemetry().step_begin();
-    }
-
-    fn serve(
-        &mut self,
-        lane: usize,
-        function: u64,
-        stream: Stream,
-        launches: &mut dyn FnMut(Ledgers),
-    ) {
-        let step = self.recorder.step();
-        let lane = step.lane(lane, at(stream));
-        let _launch = lane.launch_guard(loaded(function));
-        launches(self.ledgers());
-    }
-
-    fn harvest(&mut self) -> usize {
-        self.recorder.harvest()
-    }
-
-    fn forget(&mut self, function: u64) {
-        self.recorder.forget(FuncRef::from_raw(function));
-    }
-
-    fn read(&self) {
-        let _ = (self.recorder.kernels(), format!("{:?}", self.recorder));
-    }
-
-    fn ledgers(&self) -> Ledgers {
-        Ledgers {
-            lanes: self.recorder.lane_ledger(),
-            launches: self.recorder.kernel_ledger(),
-            silent: self.recorder.health().quarantined.is_some(),
-        }
-    }
-
-    fn leave(self: Box<Self>, close: bool) {
-        if close {
-            self.recorder.close();
-        }
-    }
+/// Puts the thread into a capture mode; the one it had.
+fn exchange(mut mode: u32) -> u32 {
+    let _ = cu!("cuThreadExchangeStreamCaptureMode", &raw mut mode => *mut u32);
+    mode
 }

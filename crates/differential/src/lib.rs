@@ -22,17 +22,14 @@
 
 mod baton;
 mod compare;
-mod cuda;
 mod follow;
-mod generate;
 pub mod graphs;
 pub mod guest;
 pub mod machine;
-pub mod naive;
 pub mod rules;
+mod search;
 pub mod sequence;
 mod tally;
 
 pub use compare::{Bench, Difference, Failure, Look};
-pub use follow::OfAnchors;
 pub use tally::Tally;

@@ -8,8 +8,9 @@ mod flags;
 
 use flags::MetraleDifferential;
 use metrale_differential::graphs::try_programs;
-use metrale_differential::guest::Maker;
-use metrale_differential::{Bench, Failure, Look};
+use metrale_differential::guest::Mistake;
+use metrale_differential::{Bench, Look};
+use std::fmt::Display;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -18,52 +19,35 @@ fn main() -> ExitCode {
     let flags = match MetraleDifferential::from_env() {
         Ok(flags) => flags,
         Err(err) if err.is_help() => err.exit(),
-        Err(err) => {
-            eprintln!("differential: {err}; --help tells the options");
-            return ExitCode::from(2);
-        }
+        Err(err) => return wrong(err),
     };
-    let (seed, sequences) = (flags.seed.unwrap_or(0), flags.sequences.unwrap_or(1_000));
-    if sequences == 0 {
-        eprintln!("differential: --sequences 0 would show nothing; it starts at 1");
-        return ExitCode::from(2);
+    let (seed, count) = (flags.seed.unwrap_or(0), flags.sequences.unwrap_or(1_000));
+    if count == 0 {
+        return wrong("--sequences 0 would show nothing; it starts at 1");
     }
-    println!(
-        "differential: {sequences} sequences from seed {seed}, each without and with the recorder"
-    );
-    let every = (sequences / 10).max(1_000);
-    let progress = |done: u64| {
-        if done.is_multiple_of(every) && done < sequences {
-            println!("differential: {done} of {sequences}, no difference");
-        }
-    };
-    let bench = Bench::new();
-    let tried = bench.try_seeds(seed, sequences, Maker::Recorder, Look::Everywhere, progress);
-    // It holds the simulator.
-    drop(bench);
-    match tried {
-        Ok(tally) => println!("{tally}"),
-        Err(failure) => return failed(&failure),
-    }
-    let programs = u32::try_from(sequences).unwrap_or(u32::MAX);
-    println!("differential: {programs} programs with graphs, each without and with their twins");
-    match try_programs(seed, programs) {
-        Ok(ledger) => {
-            println!("  {ledger:?}");
+    match run(seed, count) {
+        Ok(()) => {
             println!("differential: no difference, no rule broken");
             ExitCode::SUCCESS
         }
-        Err(failure) => {
-            println!("differential: a program differs, as small as it gets:\n{failure}");
+        Err(difference) => {
+            println!("differential: a difference, as small as it gets:\n{difference}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn failed(failure: &Failure) -> ExitCode {
-    println!("differential: seed {} differs", failure.seed);
-    println!("{}", failure.difference);
-    println!("as small as it gets, for crates/differential/regressions:");
-    print!("{}", failure.sequence.to_data());
-    ExitCode::FAILURE
+fn run(seed: u64, count: u32) -> Result<(), String> {
+    println!("differential: {count} sequences of seed {seed}, without and with the recorder");
+    // What holds the simulator is dropped before the programs take it.
+    let tried = Bench::new().try_sequences(seed, count, Mistake::None, Look::Everywhere);
+    println!("{}", tried.map_err(|failure| failure.to_string())?);
+    println!("differential: {count} programs with graphs, without and with their twins");
+    println!("  {:?}", try_programs(seed, count)?);
+    Ok(())
+}
+
+fn wrong(why: impl Display) -> ExitCode {
+    eprintln!("differential: {why}; --help tells the options");
+    ExitCode::from(2)
 }

@@ -6,11 +6,35 @@
 //! were taken out of it. What the recorder did never changes the choice.
 
 pub use crate::machine::Action;
+use crate::machine::DRAWN;
+use proptest::array::{uniform4, uniform7};
+use proptest::bool::weighted;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::strategy::Union;
+use proptest_derive::Arbitrary;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::ops::Range;
 
 /// Threads that an application has at most.
 pub const THREADS: usize = 3;
+
+/// Parts of a sequence: single operations, and a few that belong together.
+const PARTS: Range<usize> = 1..70;
+
+/// Virtual time that passes at once, at most: longer than spans may be open.
+const LONG_NS: u32 = 2_000_000;
+
+/// Statuses that a call may fail with: of every kind, and an unheard-of one.
+const STATUSES: &[u32] = &[
+    1, 2, 3, 4, 46, 100, 201, 400, 500, 600, 700, 709, 719, 800, 801, 900, 901, 904, 905, 906, 907,
+    908, 917, 999, 123_456,
+];
+
+const DRIVERS: &[u32] = &[11_040, 12_000, 12_040, 12_080, 13_000];
 
 /// Which work takes time, and where spans may go.
 ///
@@ -19,7 +43,7 @@ pub const THREADS: usize = 3;
 /// not: a record on one waits for the others as any work does, and holds up
 /// what comes after it. So work of blocking and legacy streams that takes time
 /// is kept apart from spans on them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Arbitrary)]
 pub enum Timing {
     /// Work takes no time. All streams, spans on all of them.
     Instant,
@@ -31,6 +55,7 @@ pub enum Timing {
     SpansApart,
     /// Work takes time. All streams, spans on all of them: here the record on a
     /// legacy stream shows. Never drawn; it is for the test that says so.
+    #[proptest(skip)]
     Everything,
 }
 
@@ -47,21 +72,26 @@ impl Timing {
 }
 
 /// What holds for a whole sequence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Arbitrary)]
 pub struct Setup {
     /// See [`Timing`].
     pub timing: Timing,
     /// Threads of the application, 1 to [`THREADS`].
+    #[proptest(strategy = "1..=THREADS as u8")]
     pub threads: u8,
     /// The recorder's driver shows nothing newer than this version.
+    #[proptest(strategy = "select(DRIVERS)")]
     pub driver: u32,
     /// Functions are loaded at their first launch.
     pub lazy: bool,
     /// Slots of each ring: few, so that spans are dropped too.
+    #[proptest(strategy = "2..12_u8")]
     pub slots: u8,
     /// The recorder's option.
+    #[proptest(strategy = "weighted(0.2)")]
     pub refuse_legacy: bool,
     /// A recorder of the first context is there from the start.
+    #[proptest(strategy = "weighted(0.8)")]
     pub early: bool,
 }
 
@@ -118,13 +148,16 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 /// A status that one driver call of the recorder returns instead of acting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Arbitrary)]
 pub struct Trouble {
     /// Which function, modulo the number of [`TROUBLED`].
+    #[proptest(strategy = "0..TROUBLED.len() as u8")]
     pub call: u8,
     /// Calls of it that still act first.
+    #[proptest(strategy = "0..3_u8")]
     pub skip: u8,
     /// What it returns.
+    #[proptest(strategy = "select(STATUSES)")]
     pub status: u32,
 }
 
@@ -158,28 +191,95 @@ pub struct Sequence {
     pub operations: Vec<Operation>,
 }
 
-impl Sequence {
-    /// The sequence as data, an operation on each line.
-    #[must_use]
-    pub fn to_data(&self) -> String {
-        let operations: Vec<String> = self.operations.iter().map(data).collect();
-        format!(
-            "{{\"setup\": {},\n \"operations\": [\n  {}\n ]}}\n",
-            data(&self.setup),
-            operations.join(",\n  ")
-        )
-    }
-
-    /// A sequence from [`to_data`](Self::to_data).
-    ///
-    /// # Errors
-    /// Where the text is none, and where.
-    pub fn from_data(text: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(text)
+/// As data, an operation on each line.
+impl fmt::Display for Sequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let operations: Vec<String> = self.operations.iter().map(json).collect();
+        let (setup, operations) = (json(&self.setup), operations.join(",\n  "));
+        write!(f, "{{\"setup\": {setup},\n \"operations\": [\n  {operations}\n ]}}")
     }
 }
 
 /// Plain enums and numbers have no way to fail.
-fn data(value: &impl Serialize) -> String {
+fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
+}
+
+/// All sequences.
+pub(crate) fn sequences() -> impl Strategy<Value = Sequence> {
+    let parts = prop_oneof![
+        16 => operations(DRAWN.to_vec()).prop_map(|operation| vec![operation]),
+        2 => captures(),
+        1 => measures(),
+    ];
+    (any::<Setup>(), vec(parts, PARTS))
+        .prop_map(|(setup, parts)| Sequence { setup, operations: parts.concat() })
+}
+
+/// Time that work takes, or that passes, ns.
+fn ns() -> impl Strategy<Value = u32> {
+    prop_oneof![0..3_000_u32, 0..LONG_NS]
+}
+
+fn operations(actions: Vec<(u32, Action)>) -> impl Strategy<Value = Operation> {
+    let just = |(weight, action)| (weight, Just(action));
+    let action = Union::new_weighted(actions.into_iter().map(just).collect());
+    let failing =
+        (option::weighted(0.06, select(STATUSES)), option::weighted(0.06, any::<Trouble>()));
+    let chosen = (action, uniform4(NUMBERS), ns());
+    (0..THREADS as u8, failing, chosen).prop_map(|(thread, (fault, trouble), (action, n, ns))| {
+        Operation { thread, fault, trouble, action, n, ns }
+    })
+}
+
+/// Whether an operation that belongs to others is there: what the others need it
+/// for no more is left out as a sequence is made smaller.
+fn is_there() -> impl Strategy<Value = bool> {
+    weighted(0.97)
+}
+
+fn those_there(part: Vec<Operation>, is_there: &[bool]) -> Vec<Operation> {
+    let there = part.into_iter().zip(is_there).filter(|(_, is_there)| **is_there);
+    there.map(|(operation, _)| operation).collect()
+}
+
+/// A capture with what may happen meanwhile, and its graph's launch. One
+/// thread begins and ends it, others have operations between.
+fn captures() -> impl Strategy<Value = Vec<Operation>> {
+    use Action as A;
+    let launches = A::ModuleLoad..=A::GraphLaunch;
+    let drawn = DRAWN.iter().copied();
+    let drawn = drawn.filter(|(_, action)| launches.contains(action) || *action >= A::Serve);
+    let meanwhile = drawn.chain([(8, A::EventRecord), (6, A::StreamWaitEvent)]);
+    let meanwhile = vec(operations(meanwhile.collect()), 0..8);
+    let begin = (0..THREADS as u8, NUMBERS, NUMBERS);
+    (begin, meanwhile, uniform4(is_there())).prop_map(|((thread, s, mode), meanwhile, there)| {
+        let own = |action, n| Operation { thread, ..Operation::new(action, n, 0) };
+        let begin = own(A::CaptureBegin, [s, mode, 0, 0]);
+        let end = own(A::CaptureEnd, [0; 4]);
+        let instantiate = own(A::GraphInstantiate, [0; 4]);
+        let launch = own(A::GraphLaunch, [0, 0, NUMBERS.end, 0]);
+        let before = those_there(vec![begin], &there);
+        let after = those_there(vec![end, instantiate, launch], &there[1..]);
+        [before, meanwhile, after].concat()
+    })
+}
+
+/// The application times work of its own.
+fn measures() -> impl Strategy<Value = Vec<Operation>> {
+    use Action as A;
+    let chosen = (0..THREADS as u8, NUMBERS, NUMBERS, ns());
+    (chosen, uniform7(is_there())).prop_map(|((thread, e, s, ns), there)| {
+        let operations = [
+            (A::EventCreate, [0; 4]),
+            (A::EventCreate, [0; 4]),
+            (A::EventRecord, [e, s, 0, 0]),
+            (A::Launch, [0, s, NUMBERS.end, 0]),
+            (A::EventRecord, [e + 1, s, 0, 0]),
+            (A::EventSynchronize, [e + 1, 0, 0, 0]),
+            (A::EventElapsed, [e, e + 1, 0, 0]),
+        ];
+        let operation = |(action, n)| Operation { thread, ..Operation::new(action, n, ns) };
+        those_there(operations.map(operation).to_vec(), &there)
+    })
 }

@@ -2,19 +2,16 @@
 //! Random sequences beside the recorder, those that failed once, and what is
 //! known to show.
 
-use metrale_differential::guest::Maker;
+use metrale_differential::guest::Mistake;
 use metrale_differential::sequence::{Action, Operation, Sequence, Setup, Timing};
 use metrale_differential::{Bench, Difference, Look};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 #[test]
 fn no_sequence_shows_the_recorder() {
-    let ran = Bench::new().try_seeds(0, 800, Maker::Recorder, Look::Everywhere, |_| ());
-    let tally = ran.unwrap_or_else(|failure| {
-        panic!("seed {}: {}\n{}", failure.seed, failure.difference, failure.sequence.to_data())
-    });
+    let ran = Bench::new().try_sequences(0, 800, Mistake::None, Look::Everywhere);
+    let tally = ran.unwrap_or_else(|failure| panic!("{failure}"));
     // They would show nothing if nothing happened in them.
-    let good = |name: &str| tally.app.get(name).map_or(0, |(_, good)| *good);
     for name in [
         "cuStreamEndCapture",
         "cuGraphLaunch",
@@ -29,15 +26,12 @@ fn no_sequence_shows_the_recorder() {
         "cuModuleUnload",
         "cuCtxDestroy_v2",
     ] {
-        assert!(good(name) >= 5, "{name} succeeded {} times:\n{tally}", good(name));
+        assert!(tally.of("succeeded", name) >= 5, "{name}:\n{tally}");
     }
-    for status in [400, 600, 700, 719, 900, 901, 904, 906, 907, 908] {
-        let count = tally.statuses.get(&status).copied().unwrap_or(0);
-        assert!(count >= 5, "{status}: {count}\n{tally}");
+    for status in ["400", "600", "700", "719", "900", "901", "904", "906", "907", "908"] {
+        assert!(tally.of("status", status) >= 5, "{status}:\n{tally}");
     }
-    let anchors = tally.anchors;
-    let about = [anchors.records, anchors.queries, anchors.reads];
-    assert!(about.iter().all(|count| *count >= 100), "{tally}");
+    assert!(tally.all("of anchors").all(|count| count >= 100), "{tally}");
     let spans = tally.ledger;
     let fates = [
         spans.landed,
@@ -48,40 +42,26 @@ fn no_sequence_shows_the_recorder() {
         spans.reclaimed,
     ];
     assert!(fates.iter().all(|count| *count >= 50), "{tally}");
-    assert!(tally.left.1 >= 10, "quarantined: {tally}");
+    let (sound, quarantined) = (tally.of("guests", "sound"), tally.of("guests", "quarantined"));
+    assert!(quarantined >= 10, "{tally}");
     // Nearly every recorder that was asked for was there, whichever device it was of.
-    let asked = tally.guest.get("install").map_or(0, |(entries, _)| *entries);
-    assert!(asked > 0 && tally.left.0 * 10 >= asked * 9, "{tally}");
-    assert!(tally.guest.values().all(|(entries, _)| *entries >= 100), "{tally}");
+    assert!((sound + quarantined) * 10 >= tally.of("entered", "Install") * 9, "{tally}");
+    assert_eq!(tally.all("entered").count(), 9, "{tally}");
+    assert!(tally.all("entered").all(|count| count >= 100), "{tally}");
 }
 
-fn regressions() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("regressions");
-    let files = std::fs::read_dir(folder).expect("the folder is there");
-    let paths = files.map(|file| file.expect("it can be read").path());
-    paths.filter(|path| path.extension().is_some_and(|end| end == "json")).collect()
-}
-
+/// What was found once: beside the recorder, or beside one with a mistake.
 #[test]
 fn what_differed_once_differs_no_more() {
     let bench = Bench::new();
-    let all = regressions();
-    assert!(!all.is_empty());
-    for path in all {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("regressions");
+    for file in std::fs::read_dir(folder).expect("the folder is there") {
+        let path = file.expect("it can be read").path();
         let text = std::fs::read_to_string(&path).expect("it can be read");
-        let sequence = Sequence::from_data(&text).expect("it is a sequence");
-        let (difference, _) = bench.compare(&sequence, Maker::Recorder, Look::Everywhere);
-        let told = difference.map(|found| found.to_string());
-        assert_eq!(told, None, "{}", path.display());
-    }
-}
-
-#[test]
-fn a_script_survives_its_data() {
-    for path in regressions() {
-        let text = std::fs::read_to_string(&path).expect("it can be read");
-        let sequence = Sequence::from_data(&text).expect("it is a sequence");
-        assert_eq!(sequence.to_data(), text, "{}", path.display());
+        let sequence: Sequence = serde_json::from_str(&text).expect("it is a sequence");
+        assert_eq!(format!("{sequence}\n"), text, "it is laid out as it is printed");
+        let (difference, _) = bench.compare(&sequence, Mistake::None, Look::Everywhere);
+        assert_eq!(difference, None, "{}", path.display());
     }
 }
 
@@ -117,13 +97,13 @@ fn a_record_on_the_legacy_stream_is_a_barrier_and_shows() {
     };
     let bench = Bench::new();
     let (difference, _) =
-        bench.compare(&sequence(Timing::Everything), Maker::Recorder, Look::Everywhere);
+        bench.compare(&sequence(Timing::Everything), Mistake::None, Look::Everywhere);
     let Some(Difference::Seen { bare: Some(bare), beside: Some(beside) }) = difference else {
         panic!("{difference:?}");
     };
     assert_eq!((bare.what, bare.status), ("cuStreamQuery", 0));
     assert_eq!((beside.what, beside.status), ("cuStreamQuery", 600));
     let (kept_apart, _) =
-        bench.compare(&sequence(Timing::SpansApart), Maker::Recorder, Look::Everywhere);
+        bench.compare(&sequence(Timing::SpansApart), Mistake::None, Look::Everywhere);
     assert_eq!(kept_apart, None);
 }

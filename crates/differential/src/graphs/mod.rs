@@ -13,10 +13,11 @@ mod build;
 mod program;
 mod run;
 
-use crate::generate::runner_of;
+use crate::compare::first_difference;
+use crate::search::search;
 use metrale_gpu_runtime::timing::TwinLedger;
-use program::{Program, programs};
-use proptest::test_runner::{TestCaseError, TestError};
+use program::Program;
+use proptest::arbitrary::any;
 use run::run;
 use std::cell::Cell;
 use std::fmt::Write;
@@ -28,15 +29,13 @@ use std::fmt::Write;
 /// The first program that differs, as small as it gets, and in what.
 pub fn try_programs(seed: u64, programs: u32) -> Result<TwinLedger, String> {
     let all = Cell::new(TwinLedger::default());
-    let tried = runner_of(seed, programs).run(&self::programs(), |program| {
-        let ledger = compare(&program).map_err(TestCaseError::fail)?;
-        all.set(all.get().plus(ledger));
+    let tried = search(seed, programs, &any::<Program>(), |program| {
+        all.set(all.get().plus(compare(&program)?));
         Ok(())
     });
     match tried {
         Ok(()) => Ok(all.get()),
-        Err(TestError::Fail(why, program)) => Err(format!("{why}\n{program:?}")),
-        Err(TestError::Abort(why)) => Err(why.to_string()),
+        Err((why, program)) => Err(format!("{why}\n{program:?}")),
     }
 }
 
@@ -49,10 +48,7 @@ fn compare(program: &Program) -> Result<TwinLedger, String> {
         with.mistakes.unread_marks = bare.mistakes.unread_marks;
     }
     let mut told = String::new();
-    if let Some(at) = (0..bare.seen.len().max(with.seen.len()))
-        .find(|at| bare.seen.get(*at) != with.seen.get(*at))
-    {
-        let (bare, with) = (bare.seen.get(at), with.seen.get(at));
+    if let Some((bare, with)) = first_difference(&bare.seen, &with.seen) {
         let _ = writeln!(told, "seen without: {bare:?}\nseen with:    {with:?}");
     }
     if bare != with {

@@ -2,7 +2,6 @@
 //! Contexts, capture modes, and how an application starts.
 
 use super::{Context, MAX_OBJECTS, Machine, Owned, pick};
-use crate::cuda::CUDA;
 use crate::guest::DEVICES;
 use crate::sequence::Timing;
 use metrale_gpu_sim::control;
@@ -24,18 +23,13 @@ impl Machine {
         control::set_lazy_loading(self.setup.lazy);
         control::set_kernel_duration(control::ALL, if is_instant { 0 } else { 1_000 });
         control::set_copy_duration(if is_instant { 0 } else { COPY_NS });
-        control::hide_newer_than(self.setup.driver);
         control::log_start();
-        self.call(&CUDA.init, |call| call(0));
+        call!(self, "cuInit", 0 => u32);
         for device in [0, 1] {
             let mut handle = 0;
-            self.call(&CUDA.primary_retain, |call| call(&mut handle, device));
-            self.contexts.push(Context {
-                handle,
-                device: device as usize,
-                is_primary: true,
-                is_pinned: true,
-            });
+            call!(self, "cuDevicePrimaryCtxRetain", &raw mut handle => *mut u64, device => i32);
+            let device = device as usize;
+            self.contexts.push(Context { handle, device, is_primary: true, is_pinned: true });
         }
         self.ctx_set(0);
         self.module_load();
@@ -68,11 +62,9 @@ impl Machine {
     /// The current context, as the driver tells it.
     pub(super) fn current(&mut self) -> u64 {
         let mut context = 0;
-        self.call(&CUDA.ctx_current, |call| call(&mut context));
+        call!(self, "cuCtxGetCurrent", &raw mut context => *mut u64);
         let number = self.number(context);
-        if let Some(seen) = self.trace.last_mut() {
-            seen.value = number;
-        }
+        self.see("the current context", 0, number);
         context
     }
 
@@ -86,7 +78,7 @@ impl Machine {
             place if place == self.contexts.len() => 0,
             place => self.contexts[place].handle,
         };
-        self.call(&CUDA.ctx_set, |call| call(context));
+        call!(self, "cuCtxSetCurrent", context => u64);
     }
 
     fn may_push(&mut self) -> bool {
@@ -98,19 +90,19 @@ impl Machine {
     pub(super) fn ctx_push(&mut self, c: u8) {
         if self.may_push() {
             let context = self.context(c);
-            self.call(&CUDA.ctx_push, |call| call(context));
+            call!(self, "cuCtxPushCurrent_v2", context => u64);
         }
     }
 
     pub(super) fn ctx_pop(&mut self) {
         let mut context = 0;
-        self.call(&CUDA.ctx_pop, |call| call(&mut context));
+        call!(self, "cuCtxPopCurrent_v2", &raw mut context => *mut u64);
         let number = self.number(context);
         self.see("the context popped", 0, number);
     }
 
     pub(super) fn ctx_synchronize(&mut self) {
-        self.call(&CUDA.ctx_synchronize, |call| call());
+        call!(self, "cuCtxSynchronize");
     }
 
     pub(super) fn ctx_create(&mut self, device: u8) {
@@ -118,14 +110,11 @@ impl Machine {
             return;
         }
         let (mut handle, device) = (0, i32::from(device) % 2);
-        let made = self.call(&CUDA.ctx_create, |call| call(&mut handle, 0, device));
+        let made =
+            call!(self, "cuCtxCreate_v2", &raw mut handle => *mut u64, 0 => u32, device => i32);
         if made.is_success() {
-            self.contexts.push(Context {
-                handle,
-                device: device as usize,
-                is_primary: false,
-                is_pinned: false,
-            });
+            let device = device as usize;
+            self.contexts.push(Context { handle, device, is_primary: false, is_pinned: false });
         }
     }
 
@@ -137,7 +126,7 @@ impl Machine {
             return;
         };
         self.evict(context);
-        let gone = self.call(&CUDA.ctx_destroy, |call| call(context));
+        let gone = call!(self, "cuCtxDestroy_v2", context => u64);
         if gone.is_success() {
             self.contexts.retain(|known| known.handle != context);
             self.streams.retain(|owned| owned.context != context);
@@ -158,7 +147,8 @@ impl Machine {
 
     pub(super) fn mode(&mut self, mode: u32) {
         let mut exchanged = mode;
-        let status = self.ask(&CUDA.mode, |call| call(&mut exchanged), |_| 0);
+        let status =
+            call!(self, "cuThreadExchangeStreamCaptureMode", &raw mut exchanged => *mut u32);
         if status.is_success() {
             self.see("the capture mode before", 0, u64::from(exchanged));
             self.modes[self.thread] = mode;

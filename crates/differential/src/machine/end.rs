@@ -2,7 +2,6 @@
 //! The state that a sequence ends in, looked at through the driver.
 
 use super::Machine;
-use crate::cuda::CUDA;
 use metrale_gpu_sim::control;
 
 /// After this, ns, all work is done.
@@ -34,14 +33,14 @@ impl Machine {
         self.mode(RELAXED);
         for stream in &streams {
             self.end_capture_of(*stream);
-            self.call(&CUDA.stream_query, |call| call(*stream));
+            call!(self, "cuStreamQuery", *stream => u64);
         }
         control::advance_ns(LATER_NS);
         self.evict_all();
         self.see_thread();
         let events: Vec<u64> = self.events.iter().map(|event| event.handle).collect();
         for event in events {
-            self.call(&CUDA.event_query, |call| call(event));
+            call!(self, "cuEventQuery", event => u64);
         }
         for (from, to) in self.timed_pairs() {
             self.elapsed_between(from, to);
@@ -49,6 +48,5 @@ impl Machine {
         self.see_memory();
         self.see("stale handles", 0, control::stale_handle_uses());
         self.see("the clock", 0, control::now_ns());
-        self.keep_calls();
     }
 }

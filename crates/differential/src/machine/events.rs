@@ -3,7 +3,6 @@
 
 use super::modules::{NULL, PER_THREAD};
 use super::{Event, MAX_OBJECTS, Machine, pick};
-use crate::cuda::CUDA;
 
 /// `CU_EVENT_DISABLE_TIMING`.
 const DISABLE_TIMING: u32 = 2;
@@ -15,7 +14,7 @@ impl Machine {
         }
         let flags = if is_timed { 0 } else { DISABLE_TIMING };
         let mut handle = 0;
-        let made = self.call(&CUDA.event_create, |call| call(&mut handle, flags));
+        let made = call!(self, "cuEventCreate", &raw mut handle => *mut u64, flags => u32);
         if made.is_success() {
             let context = self.current();
             self.events.push(Event { handle, context, is_timed, is_pinned: false });
@@ -29,7 +28,7 @@ impl Machine {
             return;
         };
         let is_acted = self.fault.is_none();
-        self.call(&CUDA.event_destroy, |call| call(event));
+        call!(self, "cuEventDestroy_v2", event => u64);
         if is_acted {
             self.events.retain(|known| known.handle != event);
         }
@@ -47,42 +46,46 @@ impl Machine {
 
     pub(super) fn event_record(&mut self, e: u8, s: u8, external: bool) {
         let stream = self.stream(s).handle;
-        let Some(event) = pick(&self.events, e).map(|event| event.handle) else {
+        let Some(event) = self.event(e) else {
             return;
         };
         if external {
             self.pin_event(event);
-            self.call(&CUDA.event_record_flags, |call| call(event, stream, 1));
+            call!(self, "cuEventRecordWithFlags", event => u64, stream => u64, 1 => u32);
         } else if stream == PER_THREAD {
             // As an application built with per-thread default streams does.
-            self.call(&CUDA.event_record_ptsz, |call| call(event, NULL));
+            call!(self, "cuEventRecord_ptsz", event => u64, NULL => u64);
         } else {
-            self.call(&CUDA.event_record, |call| call(event, stream));
+            call!(self, "cuEventRecord", event => u64, stream => u64);
         }
     }
 
+    pub(super) fn event(&self, choice: u8) -> Option<u64> {
+        pick(&self.events, choice).map(|event| event.handle)
+    }
+
     pub(super) fn event_query(&mut self, e: u8) {
-        if let Some(event) = pick(&self.events, e).map(|event| event.handle) {
-            self.call(&CUDA.event_query, |call| call(event));
+        if let Some(event) = self.event(e) {
+            call!(self, "cuEventQuery", event => u64);
         }
     }
 
     pub(super) fn event_synchronize(&mut self, e: u8) {
-        if let Some(event) = pick(&self.events, e).map(|event| event.handle) {
-            self.call(&CUDA.event_synchronize, |call| call(event));
+        if let Some(event) = self.event(e) {
+            call!(self, "cuEventSynchronize", event => u64);
         }
     }
 
     pub(super) fn elapsed(&mut self, from: u8, to: u8) {
-        let handle = |choice| pick(&self.events, choice).map(|event| event.handle);
-        if let (Some(from), Some(to)) = (handle(from), handle(to)) {
+        if let (Some(from), Some(to)) = (self.event(from), self.event(to)) {
             self.elapsed_between(from, to);
         }
     }
 
     pub(super) fn elapsed_between(&mut self, from: u64, to: u64) {
         let mut milliseconds = f32::NAN;
-        let status = self.call(&CUDA.elapsed, |call| call(&mut milliseconds, from, to));
+        let status = call!(self, "cuEventElapsedTime", &raw mut milliseconds => *mut f32,
+            from => u64, to => u64);
         let bits = u64::from(milliseconds.to_bits());
         self.see("the time between", status.0, bits);
     }

@@ -2,17 +2,15 @@
 //! Graphs that captures made.
 
 use super::{MAX_OBJECTS, Machine, pick};
-use crate::cuda::CUDA;
 use crate::guest::What;
 
 impl Machine {
     /// How many nodes the graph has.
     pub(super) fn see_graph(&mut self, graph: u64) {
-        let mut nodes = 0;
-        let status = self.call(&CUDA.graph_nodes, |call| {
-            // SAFETY: no nodes are asked for, only their number.
-            unsafe { call(graph, std::ptr::null_mut(), &mut nodes) }
-        });
+        let mut nodes = 0usize;
+        let none = std::ptr::null_mut();
+        let status = call!(self, "cuGraphGetNodes", graph => u64, none => *mut u64,
+            &raw mut nodes => *mut usize);
         self.see("the graph's nodes", status.0, nodes as u64);
     }
 
@@ -24,7 +22,8 @@ impl Machine {
             return;
         }
         let mut exec = 0;
-        let made = self.call(&CUDA.instantiate, |call| call(&mut exec, graph, 0));
+        let made = call!(self, "cuGraphInstantiateWithFlags", &raw mut exec => *mut u64,
+            graph => u64, 0 => u64);
         if made.is_success() {
             self.execs.push(exec);
         }
@@ -34,7 +33,7 @@ impl Machine {
         let Some(&graph) = pick(&self.graphs, g) else {
             return;
         };
-        let gone = self.call(&CUDA.graph_destroy, |call| call(graph));
+        let gone = call!(self, "cuGraphDestroy", graph => u64);
         if gone.is_success() {
             self.graphs.retain(|known| *known != graph);
         }
@@ -44,7 +43,7 @@ impl Machine {
         let Some(&exec) = pick(&self.execs, x) else {
             return;
         };
-        let gone = self.call(&CUDA.exec_destroy, |call| call(exec));
+        let gone = call!(self, "cuGraphExecDestroy", exec => u64);
         if gone.is_success() {
             self.execs.retain(|known| *known != exec);
         }
@@ -55,8 +54,11 @@ impl Machine {
             return;
         };
         let stream = self.stream(s);
-        self.within_span(What::Graph(x), stream, span, |app| {
-            app.call(&CUDA.graph_launch, |call| call(exec, stream.handle))
-        });
+        self.within_span(
+            What::Graph(x),
+            stream,
+            span,
+            |app| call!(app, "cuGraphLaunch", exec => u64, stream.handle => u64),
+        );
     }
 }

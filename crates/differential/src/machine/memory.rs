@@ -3,7 +3,6 @@
 //! refuses it, and gives none out twice.
 
 use super::{BYTES, MAX_OBJECTS, Machine, pick};
-use crate::cuda::CUDA;
 use crate::sequence::Timing;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -26,9 +25,9 @@ impl Machine {
         }
         let (stream, mut address) = (self.stream(s).handle, 0);
         let made = if sync {
-            self.call(&CUDA.mem_alloc, |call| call(&mut address, BYTES))
+            call!(self, "cuMemAlloc_v2", &raw mut address => *mut u64, BYTES => usize)
         } else {
-            self.call(&CUDA.mem_alloc_async, |call| call(&mut address, BYTES, stream))
+            call!(self, "cuMemAllocAsync", &raw mut address => *mut u64, BYTES => usize, stream => u64)
         };
         if made.is_success() {
             self.memory.push(address);
@@ -38,18 +37,18 @@ impl Machine {
     pub(super) fn mem_free(&mut self, m: u8, s: u8, sync: bool) {
         let (stream, address) = (self.stream(s).handle, self.address(m));
         if sync {
-            self.call(&CUDA.mem_free, |call| call(address));
+            call!(self, "cuMemFree_v2", address => u64);
         } else {
-            self.call(&CUDA.mem_free_async, |call| call(address, stream));
+            call!(self, "cuMemFreeAsync", address => u64, stream => u64);
         }
     }
 
     pub(super) fn memset(&mut self, m: u8, s: u8, value: u8, sync: bool) {
         let (stream, to) = (self.stream(s).handle, self.address(m));
         if self.is_sync(sync) {
-            self.call(&CUDA.memset, |call| call(to, value, BYTES));
+            call!(self, "cuMemsetD8_v2", to => u64, value => u8, BYTES => usize);
         } else {
-            self.call(&CUDA.memset_async, |call| call(to, value, BYTES, stream));
+            call!(self, "cuMemsetD8Async", to => u64, value => u8, BYTES => usize, stream => u64);
         }
     }
 
@@ -58,35 +57,24 @@ impl Machine {
         for byte in self.host[SOURCE].iter() {
             byte.store(value, Relaxed);
         }
-        let from = self.host[SOURCE].as_ptr().cast();
+        let from = self.host[SOURCE].as_ptr().cast::<u8>();
         if self.is_sync(sync) {
-            self.call(&CUDA.copy_in, |call| {
-                // SAFETY: a buffer of that length that lives as long as graphs do.
-                unsafe { call(to, from, BYTES) }
-            });
+            call!(self, "cuMemcpyHtoD_v2", to => u64, from => *const u8, BYTES => usize);
         } else {
-            self.call(&CUDA.copy_in_async, |call| {
-                // SAFETY: as above.
-                unsafe { call(to, from, BYTES, stream) }
-            });
+            call!(self, "cuMemcpyHtoDAsync_v2", to => u64, from => *const u8, BYTES => usize,
+                stream => u64);
         }
     }
 
     pub(super) fn copy_out(&mut self, m: u8, s: u8, host: u8, sync: bool) {
         let (stream, from) = (self.stream(s).handle, self.address(m));
         let place = usize::from(host) % SOURCE;
-        let to = self.host[place].as_ptr().cast_mut().cast();
+        let to = self.host[place].as_ptr().cast_mut().cast::<u8>();
         if self.is_sync(sync) {
-            self.call(&CUDA.copy_out, |call| {
-                // SAFETY: a buffer of that length, of bytes that may be written
-                // from outside, that lives as long as graphs do.
-                unsafe { call(to, from, BYTES) }
-            });
+            call!(self, "cuMemcpyDtoH_v2", to => *mut u8, from => u64, BYTES => usize);
         } else {
-            self.call(&CUDA.copy_out_async, |call| {
-                // SAFETY: as above.
-                unsafe { call(to, from, BYTES, stream) }
-            });
+            call!(self, "cuMemcpyDtoHAsync_v2", to => *mut u8, from => u64, BYTES => usize,
+                stream => u64);
         }
         self.see_host(place);
     }
@@ -95,9 +83,9 @@ impl Machine {
         let stream = self.stream(s).handle;
         let (from, to) = (self.address(m), self.address(to));
         if self.is_sync(sync) {
-            self.call(&CUDA.copy_within, |call| call(to, from, BYTES));
+            call!(self, "cuMemcpyDtoD_v2", to => u64, from => u64, BYTES => usize);
         } else {
-            self.call(&CUDA.copy_within_async, |call| call(to, from, BYTES, stream));
+            call!(self, "cuMemcpyDtoDAsync_v2", to => u64, from => u64, BYTES => usize, stream => u64);
         }
     }
 

@@ -11,6 +11,13 @@
 //! 4. Between two of its own calls the log is empty, so that what a guest
 //!    called is what the log holds when the guest returns.
 
+/// Calls the driver for the machine, as `cu` does for anybody.
+macro_rules! call {
+    ($machine:expr, $name:literal $(, $arg:expr => $kind:ty)*) => {
+        $machine.call($name, || metrale_gpu_sim::cu!($name $(, $arg => $kind)*))
+    };
+}
+
 mod actions;
 mod contexts;
 mod end;
@@ -25,10 +32,8 @@ mod window;
 pub use actions::Action;
 pub(crate) use actions::DRAWN;
 
-use crate::cuda::Function;
 use crate::follow::Events;
-use crate::guest::{Guest, Maker};
-use crate::rules::Entry;
+use crate::guest::{Guest, Mistake};
 use crate::sequence::{Operation, Setup, THREADS, Trouble};
 use crate::tally::Tally;
 use metrale_gpu_sim::control;
@@ -55,19 +60,6 @@ pub struct Seen {
     pub value: u64,
     /// The clock after it, ns.
     pub now_ns: u64,
-}
-
-/// One of the application's calls, as the driver's log has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AppCall {
-    /// The driver function.
-    pub name: &'static str,
-    /// What it returned.
-    pub status: u32,
-    /// The thread's capture mode after it.
-    pub mode: u32,
-    /// The clock after it, ns.
-    pub time_ns: u64,
 }
 
 /// A rule of [`crate::rules`] that a guest broke.
@@ -116,7 +108,7 @@ struct Module {
 struct Installed {
     id: u64,
     context: u64,
-    guest: Option<Box<dyn Guest>>,
+    guest: Option<Guest>,
     /// Streams that spans were ended on, by ring, since it was empty.
     ended_on: [Vec<(u64, usize)>; 2],
     events: Events,
@@ -124,7 +116,8 @@ struct Installed {
 
 pub(crate) struct Machine {
     setup: Setup,
-    maker: Option<Maker>,
+    /// Whether there are guests, and their mistake.
+    guests: Option<Mistake>,
     operation: usize,
     thread: usize,
     fault: Option<u32>,
@@ -147,7 +140,6 @@ pub(crate) struct Machine {
     spans: Vec<spans::Span>,
     over: Vec<spans::Span>,
     pub(crate) trace: Vec<Seen>,
-    pub(crate) calls: Vec<AppCall>,
     pub(crate) broken: Vec<Broken>,
     pub(crate) tally: Tally,
 }
@@ -158,11 +150,11 @@ fn pick<T>(all: &[T], choice: u8) -> Option<&T> {
 }
 
 impl Machine {
-    pub(crate) fn new(setup: Setup, maker: Option<Maker>) -> Self {
+    pub(crate) fn new(setup: Setup, guests: Option<Mistake>) -> Self {
         let buffer = || [const { AtomicU8::new(0) }; BYTES];
         Self {
             setup,
-            maker,
+            guests,
             operation: 0,
             thread: 0,
             fault: None,
@@ -183,7 +175,6 @@ impl Machine {
             spans: Vec::new(),
             over: Vec::new(),
             trace: Vec::new(),
-            calls: Vec::new(),
             broken: Vec::new(),
             tally: Tally::default(),
         }
@@ -214,32 +205,22 @@ impl Machine {
         self.trouble = None;
     }
 
-    /// A driver call of the application's.
-    fn call<F: Copy>(&mut self, function: &Function<F>, call: impl FnOnce(F) -> Status) -> Status {
+    /// A driver call of the application's, by the macro `call`.
+    fn call(&mut self, name: &'static str, call: impl FnOnce() -> Status) -> Status {
         let fault = self.fault.take();
         if let Some(status) = fault {
-            fail_next(function.name, status, 0);
+            fail_next(name, status, 0);
         }
-        let status = call(function.call);
+        let status = call();
         if fault.is_some() {
             control::clear_faults();
         }
-        self.see(function.name, status.0, 0);
-        status
-    }
-
-    /// The same, and what it told where it succeeded.
-    fn ask<F: Copy>(
-        &mut self,
-        function: &Function<F>,
-        call: impl FnOnce(F) -> Status,
-        told: impl FnOnce(&Self) -> u64,
-    ) -> Status {
-        let status = self.call(function, call);
-        let value = if status.is_success() { told(self) } else { 0 };
-        if let Some(seen) = self.trace.last_mut() {
-            seen.value = value;
+        self.tally.count("called", name, 1);
+        match status.is_success() {
+            true => self.tally.count("succeeded", name, 1),
+            false => self.tally.count("status", status.0, 1),
         }
+        self.see(name, status.0, 0);
         status
     }
 
@@ -248,27 +229,9 @@ impl Machine {
         self.trace.push(Seen { operation, thread, what, status, value, now_ns });
     }
 
-    /// Takes the application's calls out of the log.
-    fn keep_calls(&mut self) {
-        for call in control::log() {
-            self.tally.app(call.name, call.status);
-            self.calls.push(AppCall {
-                name: call.name,
-                status: call.status.0,
-                mode: call.mode,
-                time_ns: call.time_ns,
-            });
-        }
-        control::log_clear();
-    }
-
     fn broke(&mut self, what: String) {
         let operation = self.operation;
         self.broken.push(Broken { operation, what });
-    }
-
-    fn count(&mut self, entry: Entry, calls: usize) {
-        self.tally.guest(entry, calls);
     }
 }
 

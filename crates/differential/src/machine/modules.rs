@@ -2,7 +2,6 @@
 //! Modules, functions and launches.
 
 use super::{MAX_OBJECTS, Machine, Module, Owned, pick};
-use crate::cuda::CUDA;
 use crate::guest::What;
 use crate::rules::Entry;
 use crate::sequence::Timing;
@@ -33,10 +32,8 @@ impl Machine {
             return;
         }
         let mut handle = 0;
-        let loaded = self.call(&CUDA.module_load, |call| {
-            // SAFETY: a C string that lives for ever, and a live handle.
-            unsafe { call(&mut handle, PTX.as_ptr()) }
-        });
+        let loaded = call!(self, "cuModuleLoadData", &raw mut handle => *mut u64,
+            PTX.as_ptr() => *const c_char);
         if !loaded.is_success() {
             return;
         }
@@ -44,10 +41,8 @@ impl Machine {
         let mut functions = Vec::new();
         for name in ENTRIES {
             let mut function = 0;
-            let found = self.call(&CUDA.module_function, |call| {
-                // SAFETY: as above.
-                unsafe { call(&mut function, handle, name.as_ptr()) }
-            });
+            let found = call!(self, "cuModuleGetFunction", &raw mut function => *mut u64,
+                handle => u64, name.as_ptr() => *const c_char);
             if found.is_success() {
                 functions.push(function);
             }
@@ -66,7 +61,7 @@ impl Machine {
             });
         }
         let is_acted = self.fault.is_none();
-        let unloaded = self.call(&CUDA.module_unload, |call| call(handle));
+        let unloaded = call!(self, "cuModuleUnload", handle => u64);
         if is_acted && unloaded != REFUSED {
             self.modules.retain(|known| known.handle != handle);
         }
@@ -83,10 +78,8 @@ impl Machine {
             return;
         };
         let mut name: *const c_char = std::ptr::null();
-        let status = self.call(&CUDA.func_name, |call| {
-            // SAFETY: a live pointer, and a function that is loaded.
-            unsafe { call(&mut name, function) }
-        });
+        let status =
+            call!(self, "cuFuncGetName", &raw mut name => *mut *const c_char, function => u64);
         if status.is_success() {
             // SAFETY: the driver gave a C string that is good while the
             // function is loaded.
@@ -104,17 +97,17 @@ impl Machine {
     pub(super) fn launch(&mut self, function: u64, stream: u64, ns: u64) -> Status {
         let duration = &raw const ns;
         let mut parameters = [duration.cast_mut().cast::<c_void>()];
-        let (parameters, extra) = (parameters.as_mut_ptr(), std::ptr::null_mut());
-        if stream == PER_THREAD {
-            self.call(&CUDA.launch_ptsz, |call| {
-                // SAFETY: each function takes a `u64` or nothing.
-                unsafe { call(function, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, extra) }
-            })
-        } else {
-            self.call(&CUDA.launch, |call| {
-                // SAFETY: as above.
-                unsafe { call(function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, extra) }
-            })
+        let (parameters, none) = (parameters.as_mut_ptr(), std::ptr::null_mut());
+        macro_rules! launch {
+            ($name:literal, $stream:expr) => {
+                call!(self, $name, function => u64,
+                    1 => u32, 1 => u32, 1 => u32, 1 => u32, 1 => u32, 1 => u32, 0 => u32,
+                    $stream => u64, parameters => *mut *mut c_void, none => *mut *mut c_void)
+            };
+        }
+        match stream {
+            PER_THREAD => launch!("cuLaunchKernel_ptsz", NULL),
+            _ => launch!("cuLaunchKernel", stream),
         }
     }
 

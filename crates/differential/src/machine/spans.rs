@@ -4,7 +4,7 @@
 use super::window::About;
 use super::{Context, Installed, MAX_OBJECTS, Machine, Owned, pick};
 use crate::follow::Events;
-use crate::guest::{Ledgers, Stream, What};
+use crate::guest::{Guest, Ledgers, Stream, What};
 use crate::rules::Entry;
 use crate::sequence::Timing;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -96,10 +96,10 @@ impl Machine {
             ended_on: [const { Vec::new() }; 2],
             events: Events::default(),
         });
-        if let Some(maker) = self.maker {
+        if let Some(mistake) = self.guests {
             let setup = self.setup;
             let before = self.open(Ledgers::default(), About::default());
-            let made = catch_unwind(|| maker.make(&setup, context, device));
+            let made = catch_unwind(|| Guest::make(mistake, &setup, context, device));
             self.shut(place, Entry::Install, &before, Ledgers::default());
             match made {
                 Ok(made) => self.installed[place].guest = made,
@@ -120,7 +120,8 @@ impl Machine {
             return;
         };
         let ledgers = guest.ledgers();
-        self.tally.ledgers(ledgers);
+        self.tally.count("guests", if ledgers.silent { "quarantined" } else { "sound" }, 1);
+        self.tally.ledger = self.tally.ledger.plus(ledgers.lanes).plus(ledgers.launches);
         let before = self.open(ledgers, About::default());
         let left = catch_unwind(AssertUnwindSafe(|| guest.leave(close)));
         self.shut(usize::MAX, Entry::Leave, &before, ledgers);

@@ -2,7 +2,6 @@
 //! Streams, and the begins and ends of captures on them.
 
 use super::{MAX_OBJECTS, Machine, Owned, pick};
-use crate::cuda::CUDA;
 use crate::sequence::Timing;
 use metrale_gpu_sys::cuda::Status;
 
@@ -13,7 +12,7 @@ impl Machine {
         }
         let is_blocking = blocking && self.setup.timing != Timing::NoBlocking;
         let (mut handle, flags) = (0, u32::from(!is_blocking));
-        let made = self.call(&CUDA.stream_create, |call| call(&mut handle, flags));
+        let made = call!(self, "cuStreamCreate", &raw mut handle => *mut u64, flags => u32);
         if made.is_success() {
             let (context, serial) = (self.current(), self.next_serial());
             self.streams.push(Owned { handle, context, is_blocking, serial });
@@ -26,7 +25,7 @@ impl Machine {
         };
         // A stream of a context that met an error is destroyed all the same.
         let is_acted = self.fault.is_none();
-        self.call(&CUDA.stream_destroy, |call| call(stream.handle));
+        call!(self, "cuStreamDestroy_v2", stream.handle => u64);
         if is_acted {
             self.streams.retain(|owned| owned.serial != stream.serial);
             self.capturing.retain(|known| *known != stream.handle);
@@ -35,29 +34,29 @@ impl Machine {
 
     pub(super) fn stream_query(&mut self, s: u8) {
         let stream = self.stream(s).handle;
-        self.call(&CUDA.stream_query, |call| call(stream));
+        call!(self, "cuStreamQuery", stream => u64);
     }
 
     pub(super) fn stream_synchronize(&mut self, s: u8) {
         let stream = self.stream(s).handle;
-        self.call(&CUDA.stream_synchronize, |call| call(stream));
+        call!(self, "cuStreamSynchronize", stream => u64);
     }
 
     pub(super) fn stream_wait(&mut self, s: u8, e: u8, external: bool) {
         let stream = self.stream(s).handle;
-        let Some(event) = pick(&self.events, e).map(|event| event.handle) else {
+        let Some(event) = self.event(e) else {
             return;
         };
         if external {
             self.pin_event(event);
         }
         let flags = u32::from(external);
-        self.call(&CUDA.stream_wait, |call| call(stream, event, flags));
+        call!(self, "cuStreamWaitEvent", stream => u64, event => u64, flags => u32);
     }
 
     pub(super) fn stream_ctx(&mut self, s: u8) {
         let (stream, mut context) = (self.stream(s).handle, 0);
-        let status = self.call(&CUDA.stream_ctx, |call| call(stream, &mut context));
+        let status = call!(self, "cuStreamGetCtx", stream => u64, &raw mut context => *mut u64);
         let number = self.number(context);
         self.see("the stream's context", status.0, number);
     }
@@ -65,7 +64,7 @@ impl Machine {
     /// Numbers of streams are unique in the process, so only the status is seen.
     pub(super) fn stream_id(&mut self, s: u8) {
         let (stream, mut id) = (self.stream(s).handle, 0);
-        self.call(&CUDA.stream_id, |call| call(stream, &mut id));
+        call!(self, "cuStreamGetId", stream => u64, &raw mut id => *mut u64);
     }
 
     pub(super) fn is_capturing(&mut self, s: u8) {
@@ -75,23 +74,25 @@ impl Machine {
 
     pub(super) fn is_handle_capturing(&mut self, stream: u64) {
         let mut capturing = 9;
-        let status = self.call(&CUDA.is_capturing, |call| call(stream, &mut capturing));
+        let status =
+            call!(self, "cuStreamIsCapturing", stream => u64, &raw mut capturing => *mut u32);
         self.see("whether it captures", status.0, u64::from(capturing));
     }
 
     pub(super) fn capture_info(&mut self, s: u8) {
         let stream = self.stream(s).handle;
-        let (mut capturing, mut deps) = (9, 0);
-        let status = self.call(&CUDA.capture_info, |call| {
-            call(stream, &mut capturing, None, None, None, &mut deps)
-        });
+        let (mut capturing, mut deps) = (9u32, 0usize);
+        let none = std::ptr::null_mut::<u64>();
+        let status = call!(self, "cuStreamGetCaptureInfo_v2", stream => u64,
+            &raw mut capturing => *mut u32, none => *mut u64, none => *mut u64,
+            none.cast() => *mut *const u64, &raw mut deps => *mut usize);
         let value = deps as u64 * 10 + u64::from(capturing);
         self.see("the capture's last nodes", status.0, value);
     }
 
     pub(super) fn capture_begin(&mut self, s: u8, mode: u8) {
         let (stream, mode) = (self.stream(s).handle, u32::from(mode % 3));
-        let begun = self.call(&CUDA.capture_begin, |call| call(stream, mode));
+        let begun = call!(self, "cuStreamBeginCapture_v2", stream => u64, mode => u32);
         if begun.is_success() {
             self.capturing.push(stream);
         }
@@ -106,7 +107,7 @@ impl Machine {
 
     pub(super) fn end_capture_of(&mut self, stream: u64) {
         let mut graph = 0;
-        let ended = self.call(&CUDA.capture_end, |call| call(stream, &mut graph));
+        let ended = call!(self, "cuStreamEndCapture", stream => u64, &raw mut graph => *mut u64);
         // Wherever it failed otherwise, the capture goes on.
         if ended.is_success() || ended == Status::ERROR_STREAM_CAPTURE_INVALIDATED {
             self.capturing.retain(|known| *known != stream);

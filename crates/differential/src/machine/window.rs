@@ -3,6 +3,7 @@
 //! holds its calls and nobody else's.
 
 use super::{Machine, fail_next};
+use crate::follow::OfAnchors;
 use crate::guest::{Guest, Ledgers, Stream};
 use crate::rules::{Entry, Facts, broken};
 use crate::sequence::TROUBLED;
@@ -37,7 +38,7 @@ impl Machine {
     }
 
     pub(super) fn open(&mut self, ledgers: Ledgers, about: About) -> Before {
-        self.keep_calls();
+        control::log_clear();
         let troubled = self.trouble.take().map(|trouble| {
             let call = TROUBLED[usize::from(trouble.call) % TROUBLED.len()];
             fail_next(call, trouble.status, u64::from(trouble.skip));
@@ -51,8 +52,8 @@ impl Machine {
             control::clear_faults();
         }
         let calls = control::log();
-        control::log_clear();
-        self.count(entry, calls.len());
+        self.tally.count("entered", format!("{entry:?}"), 1);
+        self.tally.count("called by the guest in", format!("{entry:?}"), calls.len() as u64);
         let lanes = ledgers.lanes.landed - before.ledgers.lanes.landed;
         let launches = ledgers.launches.landed - before.ledgers.launches.landed;
         let failed = |ledgers: Ledgers| ledgers.lanes.failed + ledgers.launches.failed;
@@ -63,7 +64,10 @@ impl Machine {
             .map(|installed| installed.events.follow(entry, &calls, begun))
             .unwrap_or_default();
         let ended_on = self.installed.get(place).map(|known| &known.ended_on);
-        self.tally.anchors = self.tally.anchors.plus(anchors);
+        let OfAnchors { records, queries, reads } = anchors;
+        for (name, count) in [("records", records), ("queries", queries), ("reads", reads)] {
+            self.tally.count("of anchors", name, count as u64);
+        }
         let facts = Facts {
             mode: self.modes[self.thread],
             silent: before.ledgers.silent,
@@ -95,7 +99,7 @@ impl Machine {
         &mut self,
         place: usize,
         entry: Entry,
-        body: impl FnOnce(&mut dyn Guest) -> T,
+        body: impl FnOnce(&mut Guest) -> T,
     ) -> Option<T> {
         self.enter_for(place, entry, About::default(), body)
     }
@@ -106,11 +110,11 @@ impl Machine {
         place: usize,
         entry: Entry,
         about: About,
-        body: impl FnOnce(&mut dyn Guest) -> T,
+        body: impl FnOnce(&mut Guest) -> T,
     ) -> Option<T> {
         let mut guest = self.installed.get_mut(place)?.guest.take()?;
         let before = self.open(guest.ledgers(), about);
-        let result = catch_unwind(AssertUnwindSafe(|| body(&mut *guest)));
+        let result = catch_unwind(AssertUnwindSafe(|| body(&mut guest)));
         let ledgers = guest.ledgers();
         self.shut(place, entry, &before, ledgers);
         if let Some(installed) = self.installed.get_mut(place) {
