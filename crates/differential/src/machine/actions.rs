@@ -41,7 +41,7 @@ actions! { m, t;
     CtxPush 2: m.ctx_push(t.first(0));
     CtxPop 2: m.ctx_pop();
     CtxGetCurrent 1: _ = m.current();
-    CtxSynchronize 1: m.ctx_synchronize();
+    CtxSynchronize 1: _ = call!(m, "cuCtxSynchronize");
     // A context beside the primary ones, on either device.
     CtxCreate 3: m.ctx_create(t.n[0]);
     // Of such a one; its recorders are closed first.
@@ -50,12 +50,12 @@ actions! { m, t;
 
     StreamCreate 6: m.stream_create(t.half(0));
     StreamDestroy 4: m.stream_destroy(t.n[0]);
-    StreamQuery 3: m.stream_query(t.n[0]);
-    StreamSynchronize 2: m.stream_synchronize(t.n[0]);
+    StreamQuery 3: _ = call!(m, "cuStreamQuery", m.stream(t.n[0]).handle => u64);
+    StreamSynchronize 2: _ = call!(m, "cuStreamSynchronize", m.stream(t.n[0]).handle => u64);
     StreamWaitEvent 4: m.stream_wait(t.n[0], t.n[1], t.seldom(2));
     StreamGetCtx 1: m.stream_ctx(t.n[0]);
     StreamGetId 1: m.stream_id(t.n[0]);
-    StreamIsCapturing 2: m.is_capturing(t.n[0]);
+    StreamIsCapturing 2: m.is_capturing(m.stream(t.n[0]).handle);
     StreamGetCaptureInfo 2: m.capture_info(t.n[0]);
     CaptureBegin 8: m.capture_begin(t.n[0], t.n[1] % 3);
     CaptureEnd 10: m.capture_end(t.n[0]);

@@ -101,10 +101,6 @@ impl Machine {
         self.see("the context popped", 0, number);
     }
 
-    pub(super) fn ctx_synchronize(&mut self) {
-        call!(self, "cuCtxSynchronize");
-    }
-
     pub(super) fn ctx_create(&mut self, device: u8) {
         if self.contexts.len() >= MAX_OBJECTS || !self.may_push() {
             return;

@@ -27,7 +27,7 @@ impl Machine {
         self.see("the clock", 0, control::now_ns());
         let streams: Vec<u64> = self.streams.iter().map(|owned| owned.handle).collect();
         for stream in &streams {
-            self.is_handle_capturing(*stream);
+            self.is_capturing(*stream);
         }
         // Nothing of what follows may be refused for a capture's sake.
         self.mode(RELAXED);

@@ -13,9 +13,11 @@
 
 /// Calls the driver for the machine, as `cu` does for anybody.
 macro_rules! call {
-    ($machine:expr, $name:literal $(, $arg:expr => $kind:ty)*) => {
-        $machine.call($name, || metrale_gpu_sim::cu!($name $(, $arg => $kind)*))
-    };
+    ($machine:expr, $name:literal $(, $arg:expr => $kind:ty)*) => {{
+        let is_faulted = $machine.set_fault($name);
+        let status = metrale_gpu_sim::cu!($name $(, $arg => $kind)*);
+        $machine.called($name, status, is_faulted)
+    }};
 }
 
 mod actions;
@@ -205,14 +207,16 @@ impl Machine {
         self.trouble = None;
     }
 
-    /// A driver call of the application's, by the macro `call`.
-    fn call(&mut self, name: &'static str, call: impl FnOnce() -> Status) -> Status {
+    /// A driver call of the application's comes, by the macro `call`; whether it is to
+    /// fail.
+    fn set_fault(&mut self, name: &'static str) -> bool {
         let fault = self.fault.take();
-        if let Some(status) = fault {
-            fail_next(name, status, 0);
-        }
-        let status = call();
-        if fault.is_some() {
+        fault.inspect(|status| fail_next(name, *status, 0)).is_some()
+    }
+
+    /// It has returned.
+    fn called(&mut self, name: &'static str, status: Status, is_faulted: bool) -> Status {
+        if is_faulted {
             control::clear_faults();
         }
         self.tally.count("called", name, 1);

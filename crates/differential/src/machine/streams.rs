@@ -32,16 +32,6 @@ impl Machine {
         }
     }
 
-    pub(super) fn stream_query(&mut self, s: u8) {
-        let stream = self.stream(s).handle;
-        call!(self, "cuStreamQuery", stream => u64);
-    }
-
-    pub(super) fn stream_synchronize(&mut self, s: u8) {
-        let stream = self.stream(s).handle;
-        call!(self, "cuStreamSynchronize", stream => u64);
-    }
-
     pub(super) fn stream_wait(&mut self, s: u8, e: u8, external: bool) {
         let stream = self.stream(s).handle;
         let Some(event) = self.event(e) else {
@@ -67,12 +57,7 @@ impl Machine {
         call!(self, "cuStreamGetId", stream => u64, &raw mut id => *mut u64);
     }
 
-    pub(super) fn is_capturing(&mut self, s: u8) {
-        let stream = self.stream(s).handle;
-        self.is_handle_capturing(stream);
-    }
-
-    pub(super) fn is_handle_capturing(&mut self, stream: u64) {
+    pub(super) fn is_capturing(&mut self, stream: u64) {
         let mut capturing = 9;
         let status =
             call!(self, "cuStreamIsCapturing", stream => u64, &raw mut capturing => *mut u32);
