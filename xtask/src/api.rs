@@ -15,7 +15,7 @@ use xshell::cmd;
 
 use crate::{
     cargo,
-    error::{Context, Error, Result},
+    error::{Context, Error, Result, failed},
 };
 
 /// The crates, and the features that show all of each that needs no libclang.
@@ -43,7 +43,9 @@ pub(crate) fn run(write: bool) -> Result<()> {
     }
     match stale.is_empty() {
         true => Ok(()),
-        false => Err(Error::Api(stale)),
+        false => failed(format!(
+            "the public API has changed: `cargo xtask api --write` writes it anew: {stale:?}"
+        )),
     }
 }
 
@@ -64,11 +66,11 @@ fn header() -> Result<String> {
     let mut header = Vec::new();
     cbindgen::Builder::new()
         .with_crate(&library)
-        .with_config(config.map_err(Error::Cbindgen)?)
+        .with_config(config.map_err(Error::Failed)?)
         .generate()
-        .map_err(|error| Error::Cbindgen(error.to_string()))?
+        .map_err(|error| Error::Failed(format!("cbindgen: {error}")))?
         .write(&mut header);
-    String::from_utf8(header).map_err(|error| Error::Cbindgen(error.to_string()))
+    Ok(String::from_utf8_lossy(&header).into_owned())
 }
 
 /// The public items of a package, sorted as its modules are.

@@ -4,7 +4,7 @@
 
 use std::{
     ffi::OsString,
-    io::{BufRead, BufReader, IsTerminal},
+    io::BufReader,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::LazyLock,
@@ -14,7 +14,7 @@ use cargo_metadata::{Artifact, CrateType, Message, Metadata, MetadataCommand, Ta
 use xshell::Shell;
 
 use crate::{
-    error::{Context, Error, Result},
+    error::{Context, Error, Result, failed},
     program,
 };
 
@@ -51,41 +51,22 @@ pub(crate) fn build(args: &[&str], envs: &[(&str, OsString)]) -> Result<Vec<Arti
     build_in(root(), args, envs)
 }
 
-/// As [`build`], in another workspace.
-///
-/// Progress and diagnostics go to stderr. The line that says a build is finished
-/// is left out, so that a build with nothing to do says nothing.
+/// As [`build`], in another workspace. Progress and diagnostics go to stderr.
 pub(crate) fn build_in(
     root: &Path,
     args: &[&str],
     envs: &[(&str, OsString)],
 ) -> Result<Vec<Artifact>> {
     let asked = || format!("cargo {}", args.join(" "));
-    let mut command = Command::new("cargo");
-    command
+    let mut child = Command::new("cargo")
         .args(args)
         .arg("--message-format=json-render-diagnostics")
         .envs(envs.iter().map(|(name, value)| (name, value)))
         .current_dir(root)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let plain = ["CARGO_TERM_COLOR", "NO_COLOR"];
-    if std::io::stderr().is_terminal() && plain.iter().all(|v| std::env::var_os(v).is_none()) {
-        // Cargo sees a pipe, the reader sees a terminal.
-        command.env("CARGO_TERM_COLOR", "always");
-    }
-    let mut child = command.spawn().context(asked)?;
-    let stderr = child.stderr.take();
-    let relay = std::thread::spawn(move || {
-        for line in stderr.into_iter().flat_map(|pipe| BufReader::new(pipe).lines()) {
-            match line {
-                Ok(line) if line.contains("Finished") && line.contains(" profile [") => {}
-                Ok(line) => eprintln!("{line}"),
-                Err(_) => break,
-            }
-        }
-    });
+        .spawn()
+        .context(asked)?;
     let mut artifacts = Vec::new();
     let stdout = child.stdout.take();
     for message in stdout.into_iter().flat_map(|pipe| Message::parse_stream(BufReader::new(pipe))) {
@@ -94,9 +75,42 @@ pub(crate) fn build_in(
         }
     }
     let status = child.wait().context(asked)?;
-    // The relay cannot fail: it ends when cargo closes its stderr.
-    let _ = relay.join();
-    if status.success() { Ok(artifacts) } else { Err(Error::Build(args[1..].join(" "))) }
+    if status.success() {
+        Ok(artifacts)
+    } else {
+        failed(format!("`{}` failed, see above", asked()))
+    }
+}
+
+/// Builds the test binaries that `args` name, of the workspace at `root`.
+pub(crate) fn tests(root: &Path, args: &[&str], envs: &[(&str, OsString)]) -> Result<Vec<PathBuf>> {
+    let artifacts = build_in(root, &[&["test", "--no-run"], args].concat(), envs)?.into_iter();
+    let tests = artifacts.filter(|artifact| artifact.profile.test);
+    Ok(tests.filter_map(|artifact| artifact.executable.map(PathBuf::from)).collect())
+}
+
+/// The variable that cargo reads compiler flags from, with these added.
+pub(crate) fn with_flags(flags: &[&str]) -> (&'static str, OsString) {
+    with_flags_in(&|name| std::env::var_os(name), flags)
+}
+
+/// The encoded variable wins where both are set, so it is the one to add to.
+fn with_flags_in(
+    var: &dyn Fn(&str) -> Option<OsString>,
+    added: &[&str],
+) -> (&'static str, OsString) {
+    let (name, separator) = match var("CARGO_ENCODED_RUSTFLAGS") {
+        Some(_) => ("CARGO_ENCODED_RUSTFLAGS", "\x1f"),
+        None => ("RUSTFLAGS", " "),
+    };
+    let mut flags = var(name).unwrap_or_default();
+    for flag in added {
+        if !flags.is_empty() {
+            flags.push(separator);
+        }
+        flags.push(flag);
+    }
+    (name, flags)
 }
 
 /// The dynamic library of crate `target` (its underscored name) among `artifacts`.
@@ -107,7 +121,7 @@ pub(crate) fn cdylib(artifacts: &[Artifact], target: &str) -> Result<PathBuf> {
         .flat_map(|a| &a.filenames)
         .find(|file| file.extension() == Some(std::env::consts::DLL_EXTENSION))
         .map(|file| file.clone().into())
-        .ok_or_else(|| Error::NoArtifact(format!("dynamic library {target}")))
+        .ok_or_else(|| missing("dynamic library", target))
 }
 
 /// The binary `target` among `artifacts`.
@@ -117,5 +131,34 @@ pub(crate) fn binary(artifacts: &[Artifact], target: &str) -> Result<PathBuf> {
         .filter(|a| a.target.name == target && a.target.kind.contains(&TargetKind::Bin))
         .find_map(|a| a.executable.clone())
         .map(PathBuf::from)
-        .ok_or_else(|| Error::NoArtifact(format!("binary {target}")))
+        .ok_or_else(|| missing("binary", target))
+}
+
+fn missing(kind: &str, target: &str) -> Error {
+    Error::Failed(format!("cargo made no {kind} {target}; is its Cargo.toml still right?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_added_to_the_variable_that_wins() {
+        let flags = |set: &'static [(&str, &str)]| {
+            let var = |name: &str| {
+                let found = set.iter().find(|(n, _)| *n == name);
+                found.map(|(_, value)| OsString::from(value))
+            };
+            with_flags_in(&var, &["--cfg", "metrale_loom"])
+        };
+        assert_eq!(flags(&[]), ("RUSTFLAGS", "--cfg metrale_loom".into()));
+        assert_eq!(
+            flags(&[("RUSTFLAGS", "-Copt-level=1")]),
+            ("RUSTFLAGS", "-Copt-level=1 --cfg metrale_loom".into())
+        );
+        assert_eq!(
+            flags(&[("RUSTFLAGS", "-Ca"), ("CARGO_ENCODED_RUSTFLAGS", "-Cb")]),
+            ("CARGO_ENCODED_RUSTFLAGS", "-Cb\x1f--cfg\x1fmetrale_loom".into())
+        );
+    }
 }

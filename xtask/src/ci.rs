@@ -11,7 +11,7 @@ use xshell::cmd;
 
 use crate::{
     api, cargo, demo, differential,
-    error::{Context, Error, Result},
+    error::{Context, Result, failed},
     gpu_bench, hta, loom, nvtx, outside, python, test, tidy, traces,
 };
 
@@ -52,8 +52,7 @@ fn run_steps(steps: &[Step]) -> (Vec<Duration>, Result<()>) {
         let result = body();
         times.push(start.elapsed());
         if let Err(source) = result {
-            let source = Box::new(source);
-            return (times, Err(Error::Step { step, source }));
+            return (times, failed(format!("step `{step}` failed: {source}")));
         }
         println!("=== {step}: ok, {:.1} s ===", start.elapsed().as_secs_f64());
     }
@@ -108,7 +107,7 @@ fn smoke() -> Result<()> {
     if json.trim_start().starts_with('{') && json.trim_end().ends_with('}') {
         Ok(())
     } else {
-        Err(Error::Report(report))
+        failed(format!("`demo` left no JSON object at {}", report.display()))
     }
 }
 
@@ -120,7 +119,7 @@ mod tests {
     fn stops_at_the_first_failure_and_says_so() {
         let steps: &[Step] = &[
             ("one", || Ok(())),
-            ("two", || Err(Error::NoModels)),
+            ("two", || failed("it is broken")),
             ("three", || panic!("must not run")),
         ];
         let (times, result) = run_steps(steps);

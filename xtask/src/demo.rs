@@ -6,7 +6,7 @@ use std::{ffi::OsString, process::Command};
 
 use crate::{
     cargo,
-    error::{Context, Error, Result},
+    error::{Context, Error, Result, failed},
     program, sim,
 };
 
@@ -28,11 +28,9 @@ pub(crate) fn run(args: &[OsString]) -> Result<()> {
     println!("$ demo {words}");
     let mut command = command(args)?;
     let status = command.status().context(|| format!("run demo {words}"))?;
-    if status.success() {
-        Ok(())
-    } else {
-        let args = words;
-        Err(Error::Demo { args, status })
+    match status.success() {
+        true => Ok(()),
+        false => failed(format!("`demo {words}` ended with {status}")),
     }
 }
 

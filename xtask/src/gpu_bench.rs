@@ -13,7 +13,7 @@ use xshell::cmd;
 
 use crate::{
     cargo,
-    error::{Context, Error, Result},
+    error::{Context, Result, failed},
     flags::GpuBench,
     program, sim,
 };
@@ -67,8 +67,7 @@ fn fits(bytes: u64) -> Result<()> {
     if bytes < MAX_BYTES {
         return Ok(());
     }
-    let problem = format!("{BINARY} is {bytes} bytes; at most {MAX_BYTES} travel");
-    Err(Error::Bench(problem))
+    failed(format!("{BINARY} is {bytes} bytes; at most {MAX_BYTES} travel"))
 }
 
 /// The size, and which C library the binary needs.

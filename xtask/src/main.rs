@@ -16,12 +16,13 @@ mod flags;
 mod gpu_bench;
 mod hta;
 mod loom;
+mod mistakes;
 mod nvtx;
 mod outside;
 mod program;
 mod python;
-mod scratch;
 mod sim;
+mod source;
 mod test;
 mod tidy;
 mod traces;
@@ -55,9 +56,9 @@ fn run(cmd: XtaskCmd) -> Result<()> {
         XtaskCmd::Demo(flags) => Err(demo::exec(&flags.args)),
         XtaskCmd::Test(flags) => test::run(&flags.args),
         XtaskCmd::Loom(flags) if flags.page => loom::write_page(),
-        XtaskCmd::Loom(flags) if flags.weaken => loom::weaken(&flags.args),
+        XtaskCmd::Loom(flags) if flags.weaken => mistakes::weaken(&flags.args),
         XtaskCmd::Loom(flags) => loom::run(&flags.args),
-        XtaskCmd::Differential(flags) if flags.mistakes => differential::mistakes(),
+        XtaskCmd::Differential(flags) if flags.mistakes => mistakes::of_twins(),
         XtaskCmd::Differential(flags) => differential::run(flags.sequences, flags.seed),
         XtaskCmd::Tidy(_) => tidy::run(),
         XtaskCmd::Api(flags) => api::run(flags.write),

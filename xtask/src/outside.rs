@@ -14,7 +14,7 @@ use xshell::{Shell, cmd};
 
 use crate::{
     cargo,
-    error::{Context, Error, Result},
+    error::{Context, Error, Result, failed},
 };
 
 /// The README's section that the dependencies are from.
@@ -82,7 +82,9 @@ fn oldest_compiler(sh: &Shell, root: &Path) -> Result<()> {
         let package =
             metadata.workspace_packages().into_iter().find(|package| package.name == name);
         let declared = package.and_then(|package| package.rust_version.as_ref());
-        let version = declared.ok_or(Error::NoCompiler(name))?.to_string();
+        let Some(version) = declared.map(ToString::to_string) else {
+            return failed(format!("{name} declares no rust-version in its Cargo.toml"));
+        };
         println!("{name} with Rust {version}");
         cmd!(sh, "rustup toolchain install {version} --profile minimal --no-self-update")
             .quiet()
@@ -118,7 +120,9 @@ fn older(sh: &Shell, root: &Path, target: &Path) -> Result<()> {
             .env("LD_LIBRARY_PATH", &libraries)
             .read()?;
         if printed != OLDER_PRINTS {
-            return Err(Error::Outside { version, printed, wanted: OLDER_PRINTS });
+            return failed(format!(
+                "the program on cudarc {version} printed\n{printed}\nand not\n{OLDER_PRINTS}"
+            ));
         }
     }
     Ok(())
@@ -142,7 +146,7 @@ cudarc = {{ version = "={version}", default-features = false, features = ["std",
 }
 
 fn problem(problem: String) -> Error {
-    Error::Readme { heading: HEADING, problem }
+    Error::Failed(format!("README.md, \"{HEADING}\": {problem}"))
 }
 
 /// The first `toml` block of the section.

@@ -9,7 +9,7 @@ use xshell::{Shell, cmd};
 
 use crate::{
     cargo,
-    error::{Error, Result},
+    error::{Result, failed},
     program, sim,
 };
 
@@ -59,7 +59,7 @@ pub(crate) fn environment(
     // Debian has the modules apart.
     if !program::runs("python3", &["-c", "import ensurepip, venv"]) {
         if program::is_ci() {
-            return Err(Error::NoPython);
+            return failed("no python3 with venv; on Debian: apt-get install python3-venv");
         }
         println!("skipped: {name} (no python3 with venv; on Debian: apt-get install python3-venv)");
         return Ok(None);

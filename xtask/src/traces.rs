@@ -12,7 +12,7 @@ use std::{
 };
 
 use crate::{
-    error::{Error, Result},
+    error::{Result, failed},
     program,
 };
 
@@ -42,7 +42,11 @@ fn decide(root: &Path, named: Option<OsString>, ci: bool) -> Result<Traces> {
     let folder = root.join(named.unwrap_or_else(|| "../shared/traces".into()));
     match folder.canonicalize() {
         Ok(found) if found.is_dir() => Ok(Traces::At(found)),
-        _ if must => Err(Error::NoTraces(folder)),
+        _ if must => failed(format!(
+            "no recorded traces at {}; put the folder there, point {VAR} at it, or set {VAR}=skip \
+             to go on without the tests that read them",
+            folder.display()
+        )),
         _ => Ok(Traces::Skipped("../shared/traces is not there".to_owned())),
     }
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `docs/memory-ordering.md`: its tables are made from the comments at the code.
 
-use super::{mistakes, source};
 use crate::{
     cargo,
-    error::{Context, Error, Result},
+    error::{Context, Result, failed},
+    mistakes::{of_models, text},
+    source,
     tidy::tree::{File, Tree},
 };
 
@@ -18,7 +19,7 @@ pub(crate) fn write() -> Result<()> {
     let files = Tree::read(cargo::root())?.files;
     let problems = problems(&files);
     if !problems.is_empty() {
-        return Err(Error::Weaken(problems.join("\n")));
+        return failed(problems.join("\n"));
     }
     let path = cargo::root().join(PATH);
     std::fs::write(&path, page(&files)).context(|| format!("write {}", path.display()))
@@ -86,12 +87,11 @@ fn problems(files: &[File]) -> Vec<String> {
         };
         found.push(format!("{place}: {problem}"));
     }
-    let of_mistakes = mistakes::all().filter(|mistake| unknown(mistake.model));
-    found.extend(
-        of_mistakes.map(|mistake| {
-            format!("mistake {}: there is no model {}", mistake.name, mistake.model)
-        }),
-    );
+    let of_mistakes = of_models().filter(|mistake| unknown(mistake.test));
+    found
+        .extend(of_mistakes.map(|mistake| {
+            format!("mistake {}: there is no model {}", mistake.name, mistake.test)
+        }));
     found
 }
 
@@ -108,11 +108,6 @@ fn models(files: &[File]) -> Vec<String> {
         models.extend(names.map(|name| format!("{module}::{name}")));
     }
     models
-}
-
-fn text<'a>(files: &'a [File], path: &str) -> &'a str {
-    let file = files.iter().find(|file| file.path == path);
-    file.map_or("", |file| file.text.as_str())
 }
 
 #[cfg(test)]

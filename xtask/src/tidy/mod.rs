@@ -17,7 +17,7 @@ use std::fmt;
 
 use crate::{
     cargo,
-    error::{Error, Result},
+    error::{Result, failed},
 };
 use tree::{File, Tree};
 
@@ -54,7 +54,7 @@ pub(crate) fn run() -> Result<()> {
         println!("tidy: {files} files, no violations");
         Ok(())
     } else {
-        Err(Error::Untidy(violations.len()))
+        failed(format!("{} violation(s) of the house rules, listed above", violations.len()))
     }
 }
 

@@ -3,8 +3,8 @@
 
 use super::{Mistake, mistake};
 
-const STEPS: &str = "kernel/steps.rs";
-const FOLD: &str = "kernel/fold/folding.rs";
+const STEPS: &str = "crates/telemetry/src/kernel/steps.rs";
+const FOLD: &str = "crates/telemetry/src/kernel/fold/folding.rs";
 
 #[rustfmt::skip]
 pub(super) const ALL: &[Mistake] = &[

@@ -3,9 +3,9 @@
 
 use super::{Mistake, mistake};
 
-const RING: &str = "kernel/ring.rs";
-const PASS: &str = "kernel/pass.rs";
-const SLOT: &str = "kernel/slot.rs";
+const RING: &str = "crates/telemetry/src/kernel/ring.rs";
+const PASS: &str = "crates/telemetry/src/kernel/pass.rs";
+const SLOT: &str = "crates/telemetry/src/kernel/slot.rs";
 
 #[rustfmt::skip]
 pub(super) const ALL: &[Mistake] = &[

@@ -1,62 +1,75 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A copy of the project in which mistakes are made, to show that tests catch them.
-//! The product has no hooks for this: a variant is the shipped text with a change.
+//! A copy of the project in which one thing after another is changed, built and tested.
 
 use std::{
     collections::HashMap,
+    ffi::OsString,
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
 use crate::{
-    error::{Context, Result},
+    cargo,
+    error::{Context, Result, failed},
     tidy::tree::File,
 };
 
 /// What runs longer has not caught anything.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// See the module.
-pub(crate) struct Scratch {
+/// See the module. The registry's crates are built once for all that is changed in it,
+/// and stay in the target folder for the next time.
+pub(super) struct Scratch {
     folder: tempfile::TempDir,
     originals: HashMap<String, String>,
+    envs: Vec<(&'static str, OsString)>,
 }
 
 impl Scratch {
-    pub(crate) fn new(files: &[File]) -> Result<Self> {
+    /// A copy of `files` that is built in its own folder `target`, with these flags.
+    pub(super) fn new(files: &[File], target: &str, flags: &[&str]) -> Result<Self> {
         let folder = tempfile::tempdir().context(|| "make a temporary folder".to_owned())?;
         for file in files {
             write(folder.path(), &file.path, &file.text)?;
         }
         let originals = files.iter().map(|file| (file.path.clone(), file.text.clone())).collect();
-        Ok(Self { folder, originals })
+        let target = cargo::metadata()?.target_directory.join(target);
+        let envs = vec![
+            // A change may leave something unused.
+            cargo::with_flags(&[flags, &["-Awarnings"]].concat()),
+            ("CARGO_TARGET_DIR", target.into_os_string()),
+            ("CARGO_TERM_QUIET", "true".into()),
+        ];
+        Ok(Self { folder, originals, envs })
     }
 
-    pub(crate) fn root(&self) -> &Path {
-        self.folder.path()
+    /// Builds tests, one binary that `args` name.
+    pub(super) fn tests(&self, args: &[&str]) -> Result<PathBuf> {
+        let built = cargo::tests(self.folder.path(), args, &self.envs)?;
+        built.into_iter().next().map_or_else(|| failed("no tests were built"), Ok)
     }
 
     /// Does something with these files changed, given by path with their whole text.
-    pub(crate) fn with<T>(
+    pub(super) fn with<T>(
         &self,
         changed: &[(String, String)],
         body: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
         for (path, text) in changed {
-            write(self.root(), path, text)?;
+            write(self.folder.path(), path, text)?;
         }
         let done = body();
         for (path, _) in changed {
-            write(self.root(), path, &self.originals[path])?;
+            write(self.folder.path(), path, &self.originals[path])?;
         }
         done
     }
 }
 
 /// Runs tests of a binary in a process of its own: whether and how they did not pass.
-pub(crate) fn fails(binary: &Path, args: &[&str]) -> Result<Option<&'static str>> {
+pub(super) fn fails(binary: &Path, args: &[&str]) -> Result<Option<&'static str>> {
     let what = || format!("run {} of {}", args.join(" "), binary.display());
     let mut child = Command::new(binary)
         .args(args)

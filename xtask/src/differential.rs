@@ -2,13 +2,9 @@
 //! Random sequences of an application's calls, with and without the recorder.
 //! What ran, and a sequence that differs as small as it gets, is printed.
 
-mod mistakes;
-
 use xshell::cmd;
 
 use crate::{cargo, error::Result};
-
-pub(crate) use mistakes::run as mistakes;
 
 /// Runs so many sequences, the first with this seed; 1000 from seed 0 unless told.
 pub(crate) fn run(sequences: Option<u64>, seed: Option<u64>) -> Result<()> {

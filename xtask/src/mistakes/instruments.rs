@@ -3,8 +3,8 @@
 
 use super::{Mistake, mistake};
 
-const TABLE: &str = "kernel/table.rs";
-const PACKED: &str = "instrument/packed.rs";
+const TABLE: &str = "crates/telemetry/src/kernel/table.rs";
+const PACKED: &str = "crates/telemetry/src/instrument/packed.rs";
 
 #[rustfmt::skip]
 pub(super) const ALL: &[Mistake] = &[
