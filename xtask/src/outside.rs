@@ -9,12 +9,11 @@
 
 use std::{fs, path::Path};
 
-use toml::{Table, Value};
 use xshell::{Shell, cmd};
 
 use crate::{
     cargo,
-    error::{Context, Error, Result, failed},
+    error::{Context, Result, failed},
 };
 
 /// The README's section that the dependencies are from.
@@ -46,18 +45,17 @@ const OLDER_PRINTS: &str = "lanes: 100, 500000 ns\nattention: 100, 500000 ns";
 const PACKAGE: &str = "[package]\nname = \"metrale-outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
                        publish = false\n\n[workspace]\n\n[lints.rust]\nwarnings = \"deny\"\n\n";
 
-/// cudarc's features for the CUDA versions that are promised.
+/// cudarc's features for the CUDA versions that are promised, the README's first.
 const VERSIONS: [&str; 2] = ["cuda-12080", "cuda-13000"];
 
-/// Keys that say where a dependency comes from.
-const FROM: [&str; 6] = ["git", "branch", "tag", "rev", "version", "path"];
+/// Where the README takes our crates from.
+const CHECKOUT: &str = "../metrale";
 
 /// Checks the crates for each version of cudarc and CUDA, with the workspace's locked packages.
 pub(crate) fn run() -> Result<()> {
     let root = cargo::root();
     let readme = root.join("README.md");
     let text = fs::read_to_string(&readme).context(|| format!("read {}", readme.display()))?;
-    let dependencies = find(&text).map_err(problem)?;
     let target = cargo::metadata()?.target_directory.join("outside");
     let folder = tempfile::tempdir().context(|| "make a temporary folder".to_owned())?;
     let sh = Shell::new()?;
@@ -68,7 +66,7 @@ pub(crate) fn run() -> Result<()> {
     sh.copy_file(root.join(PROGRAM), folder.path().join("src/main.rs"))?;
     for version in VERSIONS {
         println!("outside crate with {version}");
-        sh.write_file("Cargo.toml", manifest(&dependencies, root, version).map_err(problem)?)?;
+        sh.write_file("Cargo.toml", manifest(&text, root, version)?)?;
         sh.copy_file(root.join("Cargo.lock"), folder.path().join("Cargo.lock"))?;
         cmd!(sh, "cargo check --target-dir {target}").env_remove("CUDARC_CUDA_VERSION").run()?;
     }
@@ -145,122 +143,40 @@ cudarc = {{ version = "={version}", default-features = false, features = ["std",
     )
 }
 
-fn problem(problem: String) -> Error {
-    Error::Failed(format!("README.md, \"{HEADING}\": {problem}"))
-}
-
-/// The first `toml` block of the section.
-fn find(readme: &str) -> Result<String, String> {
-    let heading = format!("\n## {HEADING}\n");
-    let readme = format!("\n{readme}");
-    let (_, section) = readme.split_once(&heading).ok_or("no such heading")?;
-    let section = section.split("\n## ").next().unwrap_or_default();
-    let block = section.split_once("\n```toml\n").map(|(_, block)| block);
-    let block = block.ok_or("no ```toml block below it")?;
-    Ok(block.split("```").next().unwrap_or_default().to_owned())
-}
-
-/// The manifest with our crates taken from `root` and cudarc's CUDA version
-/// replaced by `version`.
-fn manifest(dependencies: &str, root: &Path, version: &str) -> Result<String, String> {
-    let block: Table = dependencies.parse().map_err(|e| format!("{e}"))?;
-    let inner = block.get("dependencies").and_then(Value::as_table).cloned();
-    let mut dependencies = inner.unwrap_or(block);
-    let (mut ours, mut cuda) = (0, 0);
-    for (name, value) in &mut dependencies {
-        if let Some(folder) = name.strip_prefix("metrale-") {
-            ours += 1;
-            let mut own = value.as_table().cloned().unwrap_or_default();
-            own.retain(|key, _| !FROM.contains(&key));
-            let path = root.join("crates").join(folder).display().to_string();
-            own.insert("path".to_owned(), path.into());
-            *value = own.into();
-        } else if name == "cudarc" {
-            let features = value.get_mut("features").and_then(Value::as_array_mut);
-            let is_version = |feature: &&mut Value| {
-                feature.as_str().is_some_and(|name| name.starts_with("cuda-1"))
-            };
-            let feature = features.and_then(|all| all.iter_mut().find(is_version));
-            *feature.ok_or("cudarc has no CUDA version feature")? = version.into();
-            cuda += 1;
-        }
+/// The manifest of the section's first `toml` block, with our crates taken from `root`
+/// and cudarc's feature for that CUDA version.
+fn manifest(readme: &str, root: &Path, version: &str) -> Result<String> {
+    let section = readme.split_once(&format!("\n## {HEADING}\n")).map(|(_, section)| section);
+    let block = section.and_then(|section| section.split_once("\n```toml\n"));
+    let block = block.and_then(|(_, block)| block.split_once("```"));
+    let (dependencies, _) = block.unwrap_or_default();
+    if !dependencies.contains(CHECKOUT) || !dependencies.contains(VERSIONS[0]) {
+        let (checkout, version) = (CHECKOUT, VERSIONS[0]);
+        return failed(format!(
+            "README.md, \"{HEADING}\": no {checkout} or no {version} in a toml block"
+        ));
     }
-    if ours == 0 || cuda == 0 {
-        return Err("its toml block lacks a metrale crate or cudarc".to_owned());
-    }
-    let dependencies = Table::from_iter([("dependencies".to_owned(), dependencies.into())]);
-    Ok(format!("{PACKAGE}{dependencies}"))
+    let ours = dependencies.replace(CHECKOUT, &root.display().to_string());
+    Ok(format!("{PACKAGE}{}", ours.replace(VERSIONS[0], version)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const README: &str = r#"
-# metrale
-
-```toml
-wrong
-```
-
-## Use it in your server
-
-```sh
-cargo add
-```
-
-### Dependencies
-
-```toml
-[dependencies]
-metrale-gpu-runtime = { git = "https://a.org/b", tag = "v1", features = ["x", "y"], default-features = false }
-metrale-telemetry = "0.1"
-cudarc = { version = "0.19", features = ["driver", "cuda-12090"] }
-other = "1"
-```
-
-## Next
-
-```toml
-wrong
-```
-"#;
-
-    #[test]
-    fn takes_the_first_block_of_the_section() {
-        let dependencies = find(README).expect("dependencies");
-        assert!(dependencies.starts_with("[dependencies]\n"));
-        assert!(dependencies.ends_with("other = \"1\"\n"));
-    }
-
-    #[test]
-    fn says_what_is_missing() {
-        let error = |readme: &str| find(readme).expect_err("missing");
-        assert_eq!(error("# metrale\n"), "no such heading");
-        let bare = "## Use it in your server\n\n## Next\n\n```toml\n```\n";
-        assert_eq!(error(bare), "no ```toml block below it");
-        let manifest = |lines: &str| manifest(lines, Path::new("/r"), "cuda-13000");
-        assert!(manifest("cudarc = { features = [\"cuda-12080\"] }").is_err());
-        assert!(manifest("metrale-telemetry = \"1\"").is_err());
-        assert!(manifest("metrale-telemetry = \"1\"\ncudarc = \"1\"").is_err());
-        assert!(manifest("metrale-telemetry = {\n").is_err());
-    }
-
     #[test]
     fn the_manifest_takes_ours_by_path_and_the_asked_version() {
-        let dependencies = find(README).expect("dependencies");
-        let made = |lines: &str| manifest(lines, Path::new("/r"), "cuda-13000");
-        let manifest = made(&dependencies).expect("a manifest");
-        let found: Table = manifest.parse().expect("TOML");
-        let expected: Table = r#"
-            metrale-gpu-runtime = { path = "/r/crates/gpu-runtime", features = ["x", "y"], default-features = false }
-            metrale-telemetry = { path = "/r/crates/telemetry" }
-            cudarc = { version = "0.19", features = ["driver", "cuda-13000"] }
-            other = "1"
-        "#.parse().expect("TOML");
-        assert_eq!(found["dependencies"].as_table(), Some(&expected));
-        assert_eq!(found["lints"]["rust"]["warnings"].as_str(), Some("deny"));
-        let bare = dependencies.replace("[dependencies]\n", "");
-        assert_eq!(made(&bare), Ok(manifest));
+        let block = "[dependencies]\nmetrale-a = { path = \"../metrale/crates/a\" }\n\
+                     cudarc = { version = \"0.19\", features = [\"cuda-12080\"] }\n";
+        let wrong = "\n```toml\nwrong\n```\n";
+        let readme =
+            format!("# metrale\n{wrong}\n## {HEADING}\n\n```toml\n{block}```\n\n## Next\n{wrong}");
+        let made = manifest(&readme, Path::new("/r"), "cuda-13000").expect("a manifest");
+        let dependencies = "[dependencies]\nmetrale-a = { path = \"/r/crates/a\" }\n\
+                            cudarc = { version = \"0.19\", features = [\"cuda-13000\"] }\n";
+        assert_eq!(made, format!("{PACKAGE}{dependencies}"));
+        for bare in ["# metrale\n".to_owned(), format!("\n## {HEADING}\n{wrong}")] {
+            assert!(manifest(&bare, Path::new("/r"), "cuda-13000").is_err());
+        }
     }
 }

@@ -55,29 +55,15 @@ pub(crate) fn sites(files: &[File]) -> Vec<Site> {
 }
 
 fn of_file(path: &str, text: &str) -> Vec<Site> {
-    let mut found = read(text);
-    found.accesses.sort_by_key(|access| access.at.start);
-    let site = |access: Access| {
-        let (function, around) = access.function.map(|at| found.functions[at].clone()).unzip();
-        let before = &text[around.map_or(0, |around: Range<usize>| around.start)..access.at.start];
-        let (why, model) = comment(before, &access.ordering);
-        Site {
-            path: path.to_owned(),
-            function: function.unwrap_or_default(),
-            access: access.what,
-            ordering: access.ordering,
-            why,
-            model,
-            at: access.at,
-        }
-    };
-    found.accesses.into_iter().map(site).collect()
+    let mut sites = read(path, text).sites;
+    sites.sort_by_key(|site| site.at.start);
+    sites
 }
 
 /// `text` with the code `from`, which function `name` holds once (the whole text, where
 /// that is empty), replaced by `to`; else how often it does.
 pub(crate) fn edited(text: &str, name: &str, from: &str, to: &str) -> Result<String, usize> {
-    let functions = read(text).functions;
+    let functions = read("", text).functions;
     let is_here = |at: &Range<usize>| {
         let is_in = |(other, around): &(String, Range<usize>)| {
             other == name && around.start <= at.start && at.end <= around.end
@@ -109,25 +95,19 @@ fn without_layout(text: &str) -> Vec<(usize, u8)> {
 }
 
 /// What a source has outside of its tests.
-#[derive(Default)]
-struct Found {
+struct Found<'t> {
+    path: &'t str,
+    text: &'t str,
     /// Each function, from its `fn` to its end.
     functions: Vec<(String, Range<usize>)>,
     /// Those around what is being read, the innermost last.
     around: Vec<usize>,
-    accesses: Vec<Access>,
+    sites: Vec<Site>,
 }
 
-struct Access {
-    /// The innermost function.
-    function: Option<usize>,
-    what: String,
-    ordering: String,
-    at: Range<usize>,
-}
-
-fn read(text: &str) -> Found {
-    let mut found = Found::default();
+fn read<'t>(path: &'t str, text: &'t str) -> Found<'t> {
+    let (functions, around, sites) = Default::default();
+    let mut found = Found { path, text, functions, around, sites };
     // The compiler says where a source is not Rust.
     if let Ok(file) = syn::parse_file(text) {
         found.visit_file(&file);
@@ -135,7 +115,7 @@ fn read(text: &str) -> Found {
     found
 }
 
-impl Found {
+impl Found<'_> {
     fn function(&mut self, signature: &Signature, block: &Block, body: impl FnOnce(&mut Self)) {
         let start = signature.fn_token.span.byte_range().start;
         let end = block.brace_token.span.close().byte_range().end;
@@ -157,18 +137,20 @@ impl Found {
                 && kind == "Ordering"
             {
                 let own = kind.span().byte_range().start..ordering.span().byte_range().end;
-                self.accesses.push(Access {
-                    function: self.around.last().copied(),
-                    what: what.to_owned(),
-                    ordering: ordering.to_string(),
-                    at: whole.clone().unwrap_or(own),
-                });
+                let around = self.around.last().map(|at| &self.functions[*at]);
+                let (function, from) =
+                    around.map_or((String::new(), 0), |(name, at)| (name.clone(), at.start));
+                let ordering = ordering.to_string();
+                let (why, model) = comment(&self.text[from..own.start], &ordering);
+                let (path, access) = (self.path.to_owned(), what.to_owned());
+                let at = whole.clone().unwrap_or(own);
+                self.sites.push(Site { path, function, access, ordering, why, model, at });
             }
         }
     }
 }
 
-impl<'ast> Visit<'ast> for Found {
+impl<'ast> Visit<'ast> for Found<'_> {
     fn visit_item_mod(&mut self, item: &'ast ItemMod) {
         if !is_test(&item.attrs) {
             visit::visit_item_mod(self, item);
@@ -176,15 +158,11 @@ impl<'ast> Visit<'ast> for Found {
     }
 
     fn visit_item_fn(&mut self, item: &'ast ItemFn) {
-        if !is_test(&item.attrs) {
-            self.function(&item.sig, &item.block, |own| visit::visit_item_fn(own, item));
-        }
+        self.function(&item.sig, &item.block, |own| visit::visit_item_fn(own, item));
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast ImplItemFn) {
-        if !is_test(&item.attrs) {
-            self.function(&item.sig, &item.block, |own| visit::visit_impl_item_fn(own, item));
-        }
+        self.function(&item.sig, &item.block, |own| visit::visit_impl_item_fn(own, item));
     }
 
     fn visit_expr_method_call(&mut self, call: &'ast ExprMethodCall) {
@@ -223,15 +201,14 @@ fn accessed(expr: &Expr) -> Option<String> {
     }
 }
 
-/// Whether an item's attributes say that only tests build it.
+/// Whether a module's attributes say that only tests build it.
 fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         Meta::List(list) if list.path.is_ident("cfg") => {
-            let tokens = list.tokens.to_string();
-            let mut words = tokens.split(|c: char| !c.is_alphanumeric());
-            tokens == "test" || words.next() == Some("all") && words.any(|word| word == "test")
+            let condition = list.tokens.to_string();
+            condition == "test" || condition.starts_with("all (test")
         }
-        meta => meta.path().is_ident("test"),
+        _ => false,
     })
 }
 
@@ -278,7 +255,6 @@ mod tests {
             }
         }
         #[cfg(all(test, not(x)))] mod tests { fn t() { a.load(Ordering::Acquire); } }
-        #[test] fn t() { a.load(Ordering::Acquire); }
         #[cfg(not(test))] const fn three() { a.store(Ordering::Release) }";
 
     #[test]

@@ -3,7 +3,7 @@
 //! under its feature `nvtx`, loom is no dependency of an ordinary build, and no
 //! library asks for protobuf.
 
-use cargo_metadata::{DependencyKind, Metadata};
+use cargo_metadata::{Dependency, DependencyKind, Package};
 
 use super::Violation;
 
@@ -30,183 +30,145 @@ const LIBRARIES: &[&str] =
 /// The only condition under which a library depends on loom.
 const LOOM: &str = "cfg(metrale_loom)";
 
-/// A member of the workspace, as far as this rule looks.
-#[derive(Debug, Default, Clone)]
-pub(super) struct Member {
-    name: String,
-    uses: Vec<Use>,
-    /// Feature and what it turns on, for each pair.
-    turns_on: Vec<(String, String)>,
-}
-
-/// A normal or build dependency.
-#[derive(Debug, Default, Clone)]
-struct Use {
-    name: String,
-    optional: bool,
-    target: Option<String>,
-    features: Vec<String>,
-}
-
-/// The members from cargo's metadata; dev-dependencies are free and left out.
-pub(super) fn members(metadata: &Metadata) -> Vec<Member> {
-    let member = |package: &cargo_metadata::Package| {
-        let uses = package.dependencies.iter();
-        let features = package.features.iter();
-        Member {
-            name: package.name.to_string(),
-            uses: uses
-                .filter(|dependency| dependency.kind != DependencyKind::Development)
-                .map(|dependency| Use {
-                    name: dependency.name.clone(),
-                    optional: dependency.optional,
-                    target: dependency.target.as_ref().map(ToString::to_string),
-                    features: dependency.features.clone(),
-                })
-                .collect(),
-            turns_on: features
-                .flat_map(|(feature, on)| on.iter().map(|on| (feature.clone(), on.clone())))
-                .collect(),
-        }
-    };
-    metadata.workspace_packages().into_iter().map(member).collect()
-}
-
-pub(super) fn check(members: &[Member]) -> Vec<Violation> {
+/// Checks the members of the workspace.
+pub(super) fn check(members: &[Package]) -> Vec<Violation> {
     let mut found = Vec::new();
     for member in members {
-        let mut report = |message: String| {
-            found.push(Violation {
-                path: format!("package {}", member.name),
-                line: 0,
-                rule: "layers",
-                message,
-            });
-        };
-        let level = |name: &str| ORDER.iter().position(|other| *other == name);
-        for used in &member.uses {
-            let ours = members.iter().any(|other| other.name == used.name);
-            // A member outside the order helps tests: it may use any crate, and
-            // none in the order uses it.
-            if ours
-                && let Some(own) = level(&member.name)
-                && level(&used.name).is_none_or(|other| other >= own)
-            {
-                report(format!("uses {}, which is not below it", used.name));
-            }
-            if used.name == "loom"
-                && LIBRARIES.contains(&member.name.as_str())
-                && used.target.as_deref() != Some(LOOM)
-            {
-                report(format!("depends on loom other than under `{LOOM}`"));
-            }
-            if used.name == "prometheus-client" && LIBRARIES.contains(&member.name.as_str()) {
-                if !used.optional {
-                    report("prometheus-client must be optional".to_owned());
-                }
-                let asked = used.features.iter().any(|feature| feature.contains("protobuf"));
-                let turned_on = member.turns_on.iter().any(|(_, on)| on.contains("protobuf"));
-                if asked || turned_on {
-                    report("asks prometheus-client for protobuf: that is the user's".to_owned());
-                }
-            }
-            if member.name == "metrale-telemetry" && used.name == "metrale-gpu-sys" {
-                if !used.optional {
-                    report("metrale-gpu-sys must be optional, under feature nvtx".to_owned());
-                }
-                for (feature, on) in &member.turns_on {
-                    let on = on.trim_start_matches("dep:").split('/').next();
-                    if on == Some("metrale-gpu-sys") && feature != "nvtx" {
-                        report(format!(
-                            "feature {feature} turns on metrale-gpu-sys; only nvtx may"
-                        ));
-                    }
-                }
-            }
-        }
+        // Dev-dependencies are free.
+        let used =
+            member.dependencies.iter().filter(|used| used.kind != DependencyKind::Development);
+        let wrong = used.flat_map(|used| [misplaced(member, used, members), unasked(member, used)]);
+        let path = format!("package {}", member.name);
+        found.extend(wrong.flatten().map(|message| Violation {
+            path: path.clone(),
+            line: 0,
+            rule: "layers",
+            message,
+        }));
     }
     found
 }
 
+/// A member outside the order helps tests: it may use any crate, and none in the order
+/// uses it.
+fn misplaced(member: &Package, used: &Dependency, members: &[Package]) -> Option<String> {
+    let level = |name: &str| ORDER.iter().position(|other| *other == name);
+    let is_ours = members.iter().any(|other| *other.name == used.name);
+    let (own, other) = (level(&member.name), level(&used.name));
+    let is_wrong = is_ours && own.is_some_and(|own| other.is_none_or(|other| other >= own));
+    is_wrong.then(|| format!("uses {}, which is not below it", used.name))
+}
+
+/// What a library asks of those who use it.
+fn unasked(member: &Package, used: &Dependency) -> Option<String> {
+    let name = member.name.as_str();
+    let features = || member.features.iter();
+    let problem = match used.name.as_str() {
+        _ if !LIBRARIES.contains(&name) => return None,
+        "loom" => {
+            let condition = used.target.as_ref().map(ToString::to_string);
+            (condition.as_deref() != Some(LOOM)).then_some("loom is only for `cfg(metrale_loom)`")
+        }
+        "prometheus-client" => {
+            let turned_on = features().flat_map(|(_, on)| on).chain(&used.features);
+            let is_asked = turned_on.into_iter().any(|feature| feature.contains("protobuf"));
+            (is_asked || !used.optional)
+                .then_some("prometheus-client is optional, and its protobuf the user's")
+        }
+        "metrale-gpu-sys" if name == "metrale-telemetry" => {
+            let is_sys =
+                |on: &String| on.trim_start_matches("dep:").split('/').next() == Some(&used.name);
+            let mut others = features().filter(|(feature, _)| *feature != "nvtx");
+            (!used.optional || others.any(|(_, on)| on.iter().any(is_sys)))
+                .then_some("metrale-gpu-sys is optional, and turned on by feature nvtx alone")
+        }
+        _ => None,
+    };
+    problem.map(str::to_owned)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
+    use cargo_metadata::Metadata;
+
     use super::*;
 
-    fn workspace() -> Vec<Member> {
-        let bare = |name: &&str| Member { name: (*name).to_owned(), ..Member::default() };
-        ORDER.iter().chain(&["metrale-test-help"]).map(bare).collect()
-    }
-
-    /// The violations where `name` also uses `used`.
-    fn with(name: &str, used: Use, turns_on: &[(&str, &str)]) -> usize {
-        let mut members = workspace();
-        let member = members.iter_mut().find(|m| m.name == name).expect("member");
-        member.uses.push(used);
-        let own = |(feature, on): &(&str, &str)| ((*feature).to_owned(), (*on).to_owned());
-        member.turns_on = turns_on.iter().map(own).collect();
+    /// The violations where `name` also uses `used`, changed by `change`, and its features
+    /// turn on what `turns_on` says.
+    fn with(
+        name: &str,
+        used: &str,
+        turns_on: &[(&str, &str)],
+        change: impl FnOnce(&mut Dependency),
+    ) -> usize {
+        static METADATA: LazyLock<Metadata> =
+            LazyLock::new(|| crate::cargo::metadata().expect("cargo runs"));
+        let mut members: Vec<_> = METADATA.workspace_packages().into_iter().cloned().collect();
+        let mut dependency = members.iter().find_map(|member| member.dependencies.first().cloned());
+        let dependency = dependency.as_mut().expect("some crate uses another");
+        (dependency.name, dependency.kind) = (used.to_owned(), DependencyKind::Normal);
+        (dependency.optional, dependency.target) = (false, None);
+        dependency.features.clear();
+        change(dependency);
+        for member in &mut members {
+            member.dependencies.clear();
+            member.features.clear();
+        }
+        let member = members.iter_mut().find(|member| **member.name == *name).expect("a member");
+        member.dependencies.push(dependency.clone());
+        for (feature, on) in turns_on {
+            member.features.entry((*feature).to_owned()).or_default().push((*on).to_owned());
+        }
         check(&members).len()
-    }
-
-    fn plain(name: &str) -> Use {
-        Use { name: name.to_owned(), ..Use::default() }
     }
 
     #[test]
     fn fires_on_each_use_that_is_not_downward() {
-        assert_eq!(check(&workspace()), []);
         for (at, name) in ORDER.iter().enumerate() {
             for (other, used) in ORDER.iter().enumerate() {
-                if (*name, *used) == ("metrale-telemetry", "metrale-gpu-sys") {
-                    continue;
-                }
-                let expected = usize::from(other >= at);
-                assert_eq!(with(name, plain(used), &[]), expected, "{name} uses {used}");
+                let is_nvtx = (*name, *used) == ("metrale-telemetry", "metrale-gpu-sys");
+                let expected = usize::from(other >= at || is_nvtx);
+                assert_eq!(with(name, used, &[], |_| ()), expected, "{name} uses {used}");
             }
         }
-        assert_eq!(with("xtask", plain("metrale-test-help"), &[]), 1);
-        assert_eq!(with("metrale-test-help", plain("xtask"), &[]), 0);
-        assert_eq!(with("metrale-gpu-sys", plain("libc"), &[]), 0);
+        assert_eq!(with("xtask", "metrale-differential", &[], |_| ()), 1);
+        assert_eq!(with("metrale-differential", "xtask", &[], |_| ()), 0);
+        assert_eq!(with("metrale-gpu-sys", "libc", &[], |_| ()), 0);
     }
 
     #[test]
     fn telemetry_knows_cuda_only_under_nvtx() {
-        let (telemetry, sys) = ("metrale-telemetry", plain("metrale-gpu-sys"));
-        assert_eq!(with(telemetry, sys.clone(), &[]), 1);
-        let optional = Use { optional: true, ..sys };
-        let on = |pairs: &[(&str, &str)]| with(telemetry, optional.clone(), pairs);
-        let nvtx = [("nvtx", "dep:metrale-gpu-sys"), ("nvtx", "metrale-gpu-sys/nvtx")];
-        assert_eq!(on(&nvtx), 0);
+        let on = |on: &[(&str, &str)]| {
+            with("metrale-telemetry", "metrale-gpu-sys", on, |used| used.optional = true)
+        };
+        assert_eq!(on(&[("nvtx", "dep:metrale-gpu-sys"), ("nvtx", "metrale-gpu-sys/nvtx")]), 0);
         assert_eq!(on(&[("default", "dep:metrale-gpu-sys")]), 1);
         assert_eq!(on(&[("prometheus", "metrale-gpu-sys/nvtx")]), 1);
         assert_eq!(on(&[("metrale-gpu-sys", "dep:metrale-gpu-sys")]), 1);
     }
 
     #[test]
-    fn libraries_ask_for_no_protobuf() {
-        let client = |optional, features: &[&str]| Use {
-            optional,
-            features: features.iter().map(|&feature| feature.to_owned()).collect(),
-            ..plain("prometheus-client")
+    fn libraries_ask_for_no_protobuf_and_know_loom_only_under_the_cfg() {
+        let optional = |used: &mut Dependency| used.optional = true;
+        let asks = |used: &mut Dependency| {
+            (used.optional, used.features) = (true, vec!["protobuf-protox".to_owned()]);
         };
-        let on = [("prometheus", "dep:prometheus-client")];
         let protobuf = [("prometheus", "prometheus-client/prometheus_protobuf")];
+        let under = |target: &'static str| {
+            move |used: &mut Dependency| used.target = Some(target.parse().expect("a target"))
+        };
         for library in LIBRARIES {
-            assert_eq!(with(library, client(true, &[]), &on), 0);
-            assert_eq!(with(library, client(false, &[]), &on), 1);
-            assert_eq!(with(library, client(true, &["protobuf-protox"]), &on), 1);
-            assert_eq!(with(library, client(true, &[]), &protobuf), 1);
+            let on = [("prometheus", "dep:prometheus-client")];
+            assert_eq!(with(library, "prometheus-client", &on, optional), 0);
+            assert_eq!(with(library, "prometheus-client", &on, |_| ()), 1);
+            assert_eq!(with(library, "prometheus-client", &on, asks), 1);
+            assert_eq!(with(library, "prometheus-client", &protobuf, optional), 1);
+            assert_eq!(with(library, "loom", &[], under(LOOM)), 0);
+            assert_eq!(with(library, "loom", &[], |_| ()), 1);
+            assert_eq!(with(library, "loom", &[], under("cfg(unix)")), 1);
         }
-        assert_eq!(with("metrale-replay", client(false, &["protobuf"]), &[]), 0);
-    }
-
-    #[test]
-    fn libraries_know_loom_only_under_the_cfg() {
-        let under =
-            |target: Option<&str>| Use { target: target.map(str::to_owned), ..plain("loom") };
-        for library in LIBRARIES {
-            assert_eq!(with(library, under(Some(LOOM)), &[]), 0, "{library}");
-            assert_eq!(with(library, under(None), &[]), 1, "{library}");
-            assert_eq!(with(library, under(Some("cfg(unix)")), &[]), 1, "{library}");
-        }
+        assert_eq!(with("metrale-replay", "prometheus-client", &[], asks), 0);
     }
 }

@@ -5,13 +5,10 @@
 //! violation and sees it reported. All violations of all rules are listed at once.
 //! The project's own tree is also checked by a test here.
 
-mod atomics;
 mod layers;
 mod links;
-mod paths;
-mod spdx;
+mod text;
 pub(crate) mod tree;
-mod words;
 
 use std::fmt;
 
@@ -19,7 +16,7 @@ use crate::{
     cargo,
     error::{Result, failed},
 };
-use tree::{File, Tree};
+use tree::Tree;
 
 /// One broken rule at one place.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,23 +56,15 @@ pub(crate) fn run() -> Result<()> {
 }
 
 fn check() -> Result<(usize, Vec<Violation>)> {
-    let metadata = cargo::metadata()?;
+    let members = cargo::metadata()?.workspace_packages().into_iter().cloned().collect::<Vec<_>>();
     let tree = Tree::read(cargo::root())?;
-    let mut found = layers::check(&layers::members(&metadata));
+    let mut found = layers::check(&members);
     for file in &tree.files {
-        found.extend(check_file(file));
-        found.extend(links::check(file, &|path| cargo::root().join(path).exists()));
+        found.extend(text::check(file));
+        found.extend(links::check(file, cargo::root()));
     }
     found.sort();
     Ok((tree.files.len(), found))
-}
-
-/// The rules that need one file and nothing else.
-fn check_file(file: &File) -> Vec<Violation> {
-    [spdx::check, words::check, paths::check, atomics::check]
-        .iter()
-        .flat_map(|rule| rule(file))
-        .collect()
 }
 
 #[cfg(test)]

@@ -7,8 +7,10 @@
 
 use std::{fs, path::Path};
 
+use walkdir::{DirEntry, WalkDir};
+
 use super::Violation;
-use crate::error::{Context, Result};
+use crate::error::{Context, Error, Result};
 
 /// A text file of the project.
 #[derive(Debug)]
@@ -23,16 +25,6 @@ impl File {
     /// A file with this path and text.
     pub(crate) fn new(path: &str, text: &str) -> Self {
         Self { path: path.to_owned(), text: text.to_owned() }
-    }
-
-    /// Whether this is a Rust source.
-    pub(crate) fn is_rust(&self) -> bool {
-        self.path.ends_with(".rs")
-    }
-
-    /// The lines with their numbers from 1.
-    pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
-        (1..).zip(self.text.lines())
     }
 
     /// A violation at `line` of this file.
@@ -57,37 +49,26 @@ impl Tree {
     /// Reads the tree under `root`. Files that are not UTF-8 (recorded traces) are
     /// not text and are left out.
     pub(crate) fn read(root: &Path) -> Result<Self> {
+        let is_ours = |entry: &DirEntry| {
+            let (name, path) = (entry.file_name(), entry.path());
+            // `.git` is a folder, or a file in a worktree.
+            name != ".git" && path != root.join("target") && !path.join("CACHEDIR.TAG").exists()
+        };
         let mut files = Vec::new();
-        walk(root, "", &mut files)?;
+        for entry in WalkDir::new(root).into_iter().filter_entry(is_ours) {
+            let entry = entry.map_err(|error| Error::Failed(error.to_string()))?;
+            let path = entry.path();
+            if entry.file_type().is_file()
+                && let bytes = fs::read(path).context(|| format!("read {}", path.display()))?
+                && let Ok(text) = String::from_utf8(bytes)
+            {
+                let path = path.strip_prefix(root).unwrap_or(path).to_string_lossy();
+                files.push(File::new(&path, &text));
+            }
+        }
         files.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(Self { files })
     }
-}
-
-fn walk(root: &Path, under: &str, files: &mut Vec<File>) -> Result<()> {
-    let folder = root.join(under);
-    let what = || format!("read {}", folder.display());
-    if folder.join("CACHEDIR.TAG").exists() {
-        return Ok(());
-    }
-    for entry in fs::read_dir(&folder).context(what)? {
-        let entry = entry.context(what)?;
-        let (name, kind) = (entry.file_name(), entry.file_type().context(what)?);
-        let name = name.to_string_lossy();
-        let path = if under.is_empty() { name.to_string() } else { format!("{under}/{name}") };
-        // A folder, or a file in a worktree: it is git's, not the project's.
-        if name == ".git" {
-            continue;
-        }
-        if kind.is_dir() && path != "target" {
-            walk(root, &path, files)?;
-        } else if kind.is_file()
-            && let Ok(text) = String::from_utf8(fs::read(entry.path()).context(what)?)
-        {
-            files.push(File::new(&path, &text));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
