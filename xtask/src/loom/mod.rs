@@ -60,11 +60,14 @@ fn one_by_one(envs: &[(&str, OsString)], args: &[OsString]) -> Result<()> {
             }
         }
     }
-    match (ran, &broken[..]) {
-        (0, _) => failed("no model was run; does a name on the command line match one?"),
-        (_, []) => Ok(println!("{ran} model(s) passed")),
-        _ => failed(format!("{} model(s) failed: {}", broken.len(), broken.join(", "))),
+    if ran == 0 {
+        return failed("no model was run; does a name on the command line match one?");
     }
+    if !broken.is_empty() {
+        return failed(format!("{} model(s) failed: {}", broken.len(), broken.join(", ")));
+    }
+    println!("{ran} model(s) passed");
+    Ok(())
 }
 
 /// The models of a test binary that `args` select.

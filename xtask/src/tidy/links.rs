@@ -45,12 +45,23 @@ mod tests {
         for path in ["docs/b.md", "a.md", "../out.md"] {
             std::fs::write(root.join(path), "").expect("file");
         }
-        let text = "# a\n\n[ok](b.md) `[code](x.md)` ![image](no.svg)\n\n[ref][r]\n\n```\n[fence](x.md)\n```\n\n\
-                    [up](../a.md#part) [itself](#a) [site](https://a.org/b.md) [me](mailto:a@b.org)\n\n\
-                    [out](../../out.md) [root](/a.md)\n\n[r]: gone.md\n";
+        let text = "\
+[ok](b.md) `[code](x.md)` ![image](no.svg)
+
+[ref][r]
+
+```
+[fence](x.md)
+```
+
+[up](../a.md#part) [itself](#a) [site](https://a.org/b.md) [me](mailto:a@b.org)
+[out](../../out.md) [root](/a.md)
+
+[r]: gone.md
+";
         let found = check(&File::new("docs/a.md", text), &root);
         let lines: Vec<_> = found.iter().map(|violation| violation.line).collect();
-        assert_eq!(lines, [3, 5, 13, 13]);
+        assert_eq!(lines, [1, 3, 10, 10]);
         assert_eq!(check(&File::new("a.rs", text), &root), []);
     }
 }

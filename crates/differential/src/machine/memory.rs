@@ -27,7 +27,8 @@ impl Machine {
         let made = if sync {
             call!(self, "cuMemAlloc_v2", &raw mut address => *mut u64, BYTES => usize)
         } else {
-            call!(self, "cuMemAllocAsync", &raw mut address => *mut u64, BYTES => usize, stream => u64)
+            call!(self, "cuMemAllocAsync", &raw mut address => *mut u64, BYTES => usize,
+                stream => u64)
         };
         if made.is_success() {
             self.memory.push(address);
@@ -85,7 +86,8 @@ impl Machine {
         if self.is_sync(sync) {
             call!(self, "cuMemcpyDtoD_v2", to => u64, from => u64, BYTES => usize);
         } else {
-            call!(self, "cuMemcpyDtoDAsync_v2", to => u64, from => u64, BYTES => usize, stream => u64);
+            call!(self, "cuMemcpyDtoDAsync_v2", to => u64, from => u64, BYTES => usize,
+                stream => u64);
         }
     }
 
