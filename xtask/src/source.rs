@@ -6,8 +6,8 @@
 use std::ops::Range;
 
 use syn::{
-    Attribute, Block, Expr, ExprCall, ExprMethodCall, ImplItemFn, ItemFn, ItemMod, Member, Meta,
-    Signature, punctuated::Punctuated, token::Comma, visit, visit::Visit,
+    Attribute, Block, Expr, ExprCall, ExprMethodCall, ImplItemFn, ItemFn, ItemMod, Macro, Member,
+    Meta, Signature, punctuated::Punctuated, token::Comma, visit, visit::Visit,
 };
 
 use crate::tidy::tree::File;
@@ -165,6 +165,15 @@ impl<'ast> Visit<'ast> for Found<'_> {
         self.function(&item.sig, &item.block, |own| visit::visit_impl_item_fn(own, item));
     }
 
+    /// What a macro is given is read as arguments or as statements; what is neither is no code.
+    fn visit_macro(&mut self, call: &'ast Macro) {
+        if let Ok(args) = call.parse_body_with(Punctuated::<Expr, Comma>::parse_terminated) {
+            args.iter().for_each(|arg| self.visit_expr(arg));
+        } else if let Ok(statements) = call.parse_body_with(Block::parse_within) {
+            statements.iter().for_each(|statement| self.visit_stmt(statement));
+        }
+    }
+
     fn visit_expr_method_call(&mut self, call: &'ast ExprMethodCall) {
         let what = match accessed(&call.receiver) {
             Some(object) => format!("{object}.{}", call.method),
@@ -176,7 +185,7 @@ impl<'ast> Visit<'ast> for Found<'_> {
 
     fn visit_expr_call(&mut self, call: &'ast ExprCall) {
         if let Expr::Path(path) = &*call.func
-            && let Some(name) = path.path.get_ident()
+            && let Some(name) = path.path.segments.last().map(|segment| &segment.ident)
         {
             let end = call.paren_token.span.close().byte_range().end;
             let whole = (name == "fence").then(|| name.span().byte_range().start..end);
@@ -253,6 +262,7 @@ mod tests {
                 self.exchange(x, f(y), Ordering::AcqRel);
                 self.w.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire);
             }
+            const_fn! { pub const fn four(&self) { check!(self.v.load(Ordering::Acquire), 1) } }
         }
         #[cfg(all(test, not(x)))] mod tests { fn t() { a.load(Ordering::Acquire); } }
         #[cfg(not(test))] const fn three() { a.store(Ordering::Release) }";
@@ -273,6 +283,7 @@ mod tests {
                 ("two", "exchange", "AcqRel", "Ordering::AcqRel"),
                 ("two", "w.compare_exchange", "AcqRel", "Ordering::AcqRel"),
                 ("two", "w.compare_exchange", "Acquire", "Ordering::Acquire"),
+                ("four", "v.load", "Acquire", "Ordering::Acquire"),
                 ("three", "a.store", "Release", "Ordering::Release"),
             ]
         );
