@@ -24,7 +24,7 @@ impl Threads {
             let give_back = give_back.clone();
             std::thread::spawn(move || {
                 for (mut machine, job) in baton {
-                    machine.on_thread(thread);
+                    machine.thread = thread;
                     let done = catch_unwind(AssertUnwindSafe(|| job(&mut machine)));
                     if give_back.send(done.is_ok().then_some(machine)).is_err() {
                         return;

@@ -99,7 +99,7 @@ impl Bench {
                 machine.perform(number, &sequence.operations[number]);
             });
         }
-        machine.operations_are_over(sequence.operations.len());
+        machine.operation = sequence.operations.len();
         for thread in 0..threads {
             machine = self.threads.run(thread, machine, Machine::see_thread);
         }

@@ -43,9 +43,10 @@ const DRIVERS: &[u32] = &[11_040, 12_000, 12_040, 12_080, 13_000];
 /// not: a record on one waits for the others as any work does, and holds up
 /// what comes after it. So work of blocking and legacy streams that takes time
 /// is kept apart from spans on them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Arbitrary)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Arbitrary)]
 pub enum Timing {
     /// Work takes no time. All streams, spans on all of them.
+    #[default]
     Instant,
     /// Work takes time. No legacy stream, spans on all others.
     NoLegacy,
@@ -72,7 +73,7 @@ impl Timing {
 }
 
 /// What holds for a whole sequence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Arbitrary)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Arbitrary)]
 pub struct Setup {
     /// See [`Timing`].
     pub timing: Timing,

@@ -92,7 +92,7 @@ actions! { m, t;
     // Closed, or dropped.
     Uninstall 1: m.uninstall(t.n[0], t.half(1));
     BeginLane 14: m.begin_lane(t.n[0], t.n[1], t.n[2], t.half(3));
-    BeginLaunch 10: m.begin_launch(t.n[0], t.n[1], t.n[2], !t.seldom(3));
+    BeginLaunch 10: m.begin_launch(t.n[0], t.n[1], t.n[2], (!t.seldom(3), t.half(3)));
     // On its own stream, or on another.
     End 22: m.end_span(t.n[0], t.seldom(1).then_some(t.n[2]));
     Cancel 2: m.cancel_span(t.n[0]);

@@ -10,11 +10,6 @@ const LATER_NS: u64 = 1 << 40;
 const RELAXED: u32 = 2;
 
 impl Machine {
-    /// The operations are over.
-    pub(crate) fn operations_are_over(&mut self, operations: usize) {
-        self.operation = operations;
-    }
-
     /// The state of this thread.
     pub(crate) fn see_thread(&mut self) {
         self.current();

@@ -35,7 +35,7 @@ pub use actions::Action;
 pub(crate) use actions::DRAWN;
 
 use crate::follow::Events;
-use crate::guest::{Guest, Mistake};
+use crate::guest::{Guest, Mistake, Stream};
 use crate::sequence::{Operation, Setup, THREADS, Trouble};
 use crate::tally::Tally;
 use metrale_gpu_sim::control;
@@ -92,6 +92,12 @@ struct Owned {
     serial: u64,
 }
 
+impl Owned {
+    fn at(self) -> Stream {
+        Stream { handle: self.handle, context: self.context }
+    }
+}
+
 struct Event {
     handle: u64,
     context: u64,
@@ -116,12 +122,14 @@ struct Installed {
     events: Events,
 }
 
+#[derive(Default)]
 pub(crate) struct Machine {
     setup: Setup,
     /// Whether there are guests, and their mistake.
     guests: Option<Mistake>,
-    operation: usize,
-    thread: usize,
+    pub(crate) operation: usize,
+    /// The thread that runs it now.
+    pub(crate) thread: usize,
     fault: Option<u32>,
     trouble: Option<Trouble>,
     serial: u64,
@@ -154,42 +162,13 @@ fn pick<T>(all: &[T], choice: u8) -> Option<&T> {
 impl Machine {
     pub(crate) fn new(setup: Setup, guests: Option<Mistake>) -> Self {
         let buffer = || [const { AtomicU8::new(0) }; BYTES];
-        Self {
-            setup,
-            guests,
-            operation: 0,
-            thread: 0,
-            fault: None,
-            trouble: None,
-            serial: 0,
-            modes: [0; THREADS],
-            pushes: [0; THREADS],
-            contexts: Vec::new(),
-            streams: Vec::new(),
-            events: Vec::new(),
-            modules: Vec::new(),
-            graphs: Vec::new(),
-            execs: Vec::new(),
-            capturing: Vec::new(),
-            memory: Vec::new(),
-            host: (0..4).map(|_| buffer()).collect(),
-            installed: Vec::new(),
-            spans: Vec::new(),
-            over: Vec::new(),
-            trace: Vec::new(),
-            broken: Vec::new(),
-            tally: Tally::default(),
-        }
+        let host = (0..4).map(|_| buffer()).collect();
+        Self { setup, guests, host, ..Self::default() }
     }
 
     /// Threads of the application.
     pub(crate) fn threads(&self) -> usize {
         usize::from(self.setup.threads).clamp(1, THREADS)
-    }
-
-    /// Says which thread runs it now.
-    pub(crate) fn on_thread(&mut self, thread: usize) {
-        self.thread = thread;
     }
 
     fn next_serial(&mut self) -> u64 {

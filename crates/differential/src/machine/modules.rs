@@ -56,7 +56,7 @@ impl Machine {
         };
         let (handle, functions) = (module.handle, module.functions.clone());
         for place in 0..self.installed.len() {
-            self.enter(place, Entry::Quiet, |guest| {
+            self.enter(place, Entry::Quiet, None, |guest| {
                 functions.iter().for_each(|function| guest.forget(*function));
             });
         }
@@ -129,13 +129,14 @@ impl Machine {
         launch: impl FnOnce(&mut Self) -> Status,
     ) {
         let place = self.home(stream).filter(|_| wanted && self.may_span(stream));
-        let begun = place.and_then(|place| Some((place, self.begin(place, what, true, stream)?)));
+        let begun =
+            place.and_then(|place| Some((place, self.begin(place, what, true, stream.at())?)));
         let status = launch(self);
         if let Some((place, span)) = begun {
             if status.is_success() {
                 self.end(place, what, span, stream);
             } else {
-                self.enter(place, Entry::Quiet, |guest| guest.cancel(what, span));
+                self.enter(place, Entry::Quiet, None, |guest| guest.cancel(what, span));
             }
         }
     }

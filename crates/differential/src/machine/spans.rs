@@ -7,7 +7,6 @@ use crate::follow::Events;
 use crate::guest::{Guest, Ledgers, Stream, What};
 use crate::rules::Entry;
 use crate::sequence::Timing;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Spans that are open at once.
 const MAX_SPANS: usize = 16;
@@ -46,22 +45,15 @@ impl Machine {
         place: usize,
         what: What,
         armed: bool,
-        stream: Owned,
+        at: Stream,
     ) -> Option<u64> {
-        let stream = Stream { handle: stream.handle, context: stream.context };
-        self.begin_at(place, what, armed, stream)
-    }
-
-    fn begin_at(&mut self, place: usize, what: What, armed: bool, stream: Stream) -> Option<u64> {
         let entry = if what.is_lane() { Entry::BeginLane } else { Entry::BeginLaunch };
-        let about = self.about(place, stream);
-        self.enter_for(place, entry, about, |guest| guest.begin(what, armed, stream))?
+        self.enter(place, entry, Some(at), |guest| guest.begin(what, armed, at))?
     }
 
     pub(super) fn end(&mut self, place: usize, what: What, span: u64, stream: Owned) {
-        let at = Stream { handle: stream.handle, context: stream.context };
-        let about = self.about(place, at);
-        self.enter_for(place, Entry::End, about, |guest| guest.end(what, span, at));
+        let at = stream.at();
+        self.enter(place, Entry::End, Some(at), |guest| guest.end(what, span, at));
         let stream = self.told_apart(stream);
         if let Some(installed) = self.installed.get_mut(place) {
             let ended_on = &mut installed.ended_on[usize::from(!what.is_lane())];
@@ -99,12 +91,9 @@ impl Machine {
         if let Some(mistake) = self.guests {
             let setup = self.setup;
             let before = self.open(Ledgers::default(), About::default());
-            let made = catch_unwind(|| Guest::make(mistake, &setup, context, device));
+            let made = Guest::make(mistake, &setup, context, device);
             self.shut(place, Entry::Install, &before, Ledgers::default());
-            match made {
-                Ok(made) => self.installed[place].guest = made,
-                Err(_) => self.broke("the guest panicked as it was made".to_owned()),
-            }
+            self.installed[place].guest = made;
         }
     }
 
@@ -123,11 +112,8 @@ impl Machine {
         self.tally.count("guests", if ledgers.silent { "quarantined" } else { "sound" }, 1);
         self.tally.ledger = self.tally.ledger.plus(ledgers.lanes).plus(ledgers.launches);
         let before = self.open(ledgers, About::default());
-        let left = catch_unwind(AssertUnwindSafe(|| guest.leave(close)));
+        guest.leave(close);
         self.shut(usize::MAX, Entry::Leave, &before, ledgers);
-        if left.is_err() {
-            self.broke("the guest panicked as it left".to_owned());
-        }
     }
 
     /// The context goes: its guests are closed first.
@@ -140,7 +126,7 @@ impl Machine {
     /// All guests harvest once more, then leave.
     pub(super) fn evict_all(&mut self) {
         for place in 0..self.installed.len() {
-            self.enter(place, Entry::Harvest, |guest| guest.harvest());
+            self.enter(place, Entry::Harvest, None, |guest| guest.harvest());
         }
         while !self.installed.is_empty() {
             let close = self.installed.len() % 2 == 1;
@@ -164,7 +150,7 @@ impl Machine {
         let context = if known { stream.context } else { 0 };
         // One lane more than there are.
         let what = What::Lane(usize::from(lane % 4));
-        self.begin_span(r, what, true, stream, context);
+        self.begin_span(r, what, true, stream, Stream { context, ..stream.at() });
     }
 
     /// A context that the application says a default stream is of: any that
@@ -173,35 +159,29 @@ impl Machine {
         pick(&self.contexts, c).map_or(0, |context| context.handle)
     }
 
-    pub(super) fn begin_launch(&mut self, r: u8, what: u8, s: u8, armed: bool) {
+    pub(super) fn begin_launch(&mut self, r: u8, what: u8, s: u8, (armed, known): (bool, bool)) {
         let mut stream = self.stream(s);
-        if stream.context == 0 && what >= 128 {
-            stream.context = self.of_context(what / 4 % 32);
+        if known && stream.context == 0 {
+            stream.context = self.of_context(what / 4);
         }
         let what = match (what % 4, self.function(what / 4)) {
             (0 | 1, Some(function)) => What::Kernel(function),
             (2, Some(function)) => What::Function(function),
             _ => What::Graph(what / 4),
         };
-        self.begin_span(r, what, armed, stream, stream.context);
+        self.begin_span(r, what, armed, stream, stream.at());
     }
 
-    fn begin_span(&mut self, r: u8, what: What, armed: bool, stream: Owned, context: u64) {
+    fn begin_span(&mut self, r: u8, what: What, armed: bool, stream: Owned, at: Stream) {
         let Some(place) = self.place(r) else {
             return;
         };
         if !self.may_span(stream) || self.spans.len() >= MAX_SPANS {
             return;
         }
-        let at = Stream { handle: stream.handle, context };
-        let begun = self.begin_at(place, what, armed, at);
-        self.spans.push(Span {
-            installed: self.installed[place].id,
-            what,
-            stream,
-            begun,
-            is_over: false,
-        });
+        let begun = self.begin(place, what, armed, at);
+        let installed = self.installed[place].id;
+        self.spans.push(Span { installed, what, stream, begun, is_over: false });
     }
 
     /// Takes an open span out, by choice.
@@ -243,7 +223,7 @@ impl Machine {
         };
         span.is_over = true;
         if let (Some(place), Some(begun)) = (self.place_of(&span), span.begun) {
-            self.enter(place, Entry::Quiet, |guest| guest.cancel(span.what, begun));
+            self.enter(place, Entry::Quiet, None, |guest| guest.cancel(span.what, begun));
         }
         self.keep_span(span);
     }
@@ -258,9 +238,9 @@ impl Machine {
         };
         let at = Stream { handle: stream.handle, context: 0 };
         if cancel {
-            self.enter(place, Entry::Quiet, |guest| guest.cancel(span.what, begun));
+            self.enter(place, Entry::Quiet, None, |guest| guest.cancel(span.what, begun));
         } else if span.is_over {
-            self.enter(place, Entry::Quiet, |guest| guest.end(span.what, begun, at));
+            self.enter(place, Entry::Quiet, None, |guest| guest.end(span.what, begun, at));
         }
     }
 
@@ -268,20 +248,20 @@ impl Machine {
     /// to be closed by those that come after it.
     pub(super) fn step(&mut self, r: u8, ends: bool) {
         if let Some(place) = self.place(r) {
-            self.enter(place, Entry::Quiet, |guest| guest.step(ends));
+            self.enter(place, Entry::Quiet, None, |guest| guest.step(ends));
             self.installed[place].events.change_step(false);
         }
     }
 
     pub(super) fn harvest(&mut self, r: u8) {
         if let Some(place) = self.place(r) {
-            self.enter(place, Entry::Harvest, |guest| guest.harvest());
+            self.enter(place, Entry::Harvest, None, |guest| guest.harvest());
         }
     }
 
     pub(super) fn read(&mut self, r: u8) {
         if let Some(place) = self.place(r) {
-            self.enter(place, Entry::Quiet, |guest| guest.read());
+            self.enter(place, Entry::Quiet, None, |guest| guest.read());
         }
     }
 
@@ -304,7 +284,7 @@ impl Machine {
         };
         let at = Stream { handle: stream.handle, context };
         let ledgers = guest.ledgers();
-        let about = self.about(place, at);
+        let about = self.about(place, Some(at));
         let mut before = self.open(ledgers, about);
         let outer = self.installed[place].events.change_step(false);
         let mut within = |ledgers| {
@@ -315,9 +295,7 @@ impl Machine {
             before = self.open(ledgers, about);
         };
         let lane = usize::from(lane % 4);
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            guest.serve(lane, function, at, &mut within);
-        }));
+        guest.serve(lane, function, at, &mut within);
         self.shut(place, Entry::Close, &before, guest.ledgers());
         let stream = self.told_apart(stream);
         let installed = &mut self.installed[place];
@@ -327,9 +305,6 @@ impl Machine {
             if !ended_on.contains(&stream) {
                 ended_on.push(stream);
             }
-        }
-        if result.is_err() {
-            self.broke("the guest panicked in a step".to_owned());
         }
     }
 }

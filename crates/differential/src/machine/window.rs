@@ -8,7 +8,6 @@ use crate::guest::{Guest, Ledgers, Stream};
 use crate::rules::{Entry, Facts, broken};
 use crate::sequence::TROUBLED;
 use metrale_gpu_sim::control;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What held before a guest was entered.
 pub(super) struct Before {
@@ -29,8 +28,11 @@ pub(super) struct About {
 
 impl Machine {
     /// What the application says of the stream to the guest of a place.
-    pub(super) fn about(&self, place: usize, stream: Stream) -> About {
-        let own = self.installed.get(place).map_or(0, |known| known.context);
+    pub(super) fn about(&self, place: usize, stream: Option<Stream>) -> About {
+        let (Some(stream), Some(installed)) = (stream, self.installed.get(place)) else {
+            return About::default();
+        };
+        let own = installed.context;
         About {
             foreign: stream.context != 0 && stream.context != own,
             own_default: stream.handle <= 2 && stream.context == own,
@@ -94,27 +96,18 @@ impl Machine {
         }
     }
 
-    /// Lets the guest of a place do something, if there is one.
+    /// Lets the guest of a place do something, if there is one, with a stream or without.
     pub(super) fn enter<T>(
         &mut self,
         place: usize,
         entry: Entry,
+        stream: Option<Stream>,
         body: impl FnOnce(&mut Guest) -> T,
     ) -> Option<T> {
-        self.enter_for(place, entry, About::default(), body)
-    }
-
-    /// The same, for a stream.
-    pub(super) fn enter_for<T>(
-        &mut self,
-        place: usize,
-        entry: Entry,
-        about: About,
-        body: impl FnOnce(&mut Guest) -> T,
-    ) -> Option<T> {
+        let about = self.about(place, stream);
         let mut guest = self.installed.get_mut(place)?.guest.take()?;
         let before = self.open(guest.ledgers(), about);
-        let result = catch_unwind(AssertUnwindSafe(|| body(&mut guest)));
+        let result = body(&mut guest);
         let ledgers = guest.ledgers();
         self.shut(place, entry, &before, ledgers);
         if let Some(installed) = self.installed.get_mut(place) {
@@ -126,9 +119,6 @@ impl Machine {
             }
             installed.guest = Some(guest);
         }
-        if result.is_err() {
-            self.broke(format!("the guest panicked in {entry:?}"));
-        }
-        result.ok()
+        Some(result)
     }
 }
