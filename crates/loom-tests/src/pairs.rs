@@ -48,7 +48,7 @@ impl Pairs {
     pub fn new(slots: usize) -> Self {
         Self {
             pairs: (0..slots).map(|_| Tracked::default()).collect(),
-            end_stamps: (0..slots).map(|_| Shared::new()).collect(),
+            end_stamps: (0..slots).map(|_| Shared::default()).collect(),
             stamps: AtomicU64::new(1),
         }
     }

@@ -10,6 +10,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const TRACK: u32 = 0;
 
+/// A table that follows one step, which has its first span.
+fn begun() -> Steps {
+    let steps = Steps::new();
+    assert_eq!(steps.enter(TRACK), Found::First);
+    steps
+}
+
+/// The same, and the step is closed: it waits for the fold.
+fn begun_and_closed() -> Steps {
+    let steps = begun();
+    steps.close(TRACK);
+    steps
+}
+
 fn enters(steps: &Steps, track: u32) -> impl FnOnce() -> Found + use<> {
     beside(steps, move |steps| steps.enter(track))
 }
@@ -80,8 +94,7 @@ fn a_step_is_given_up_while_it_begins() {
 #[test]
 fn a_close_against_a_span() {
     model(Bound::Preemptions(3), || {
-        let steps = Steps::new();
-        assert_eq!(steps.enter(TRACK), Found::First);
+        let steps = begun();
         // Counted outside the model: it orders nothing.
         let over = Arc::new(AtomicU32::new(1));
         let recorder = {
@@ -109,8 +122,7 @@ fn a_close_against_a_span() {
 /// A step whose span came to nothing: `comes_to_nothing` takes it off.
 fn against_the_fold(comes_to_nothing: fn(&Steps), is_lost: bool) {
     model(Bound::None, move || {
-        let steps = Steps::new();
-        assert_eq!(steps.enter(TRACK), Found::First);
+        let steps = begun();
         assert_eq!(steps.enter(TRACK), Found::Counted);
         let recorder = beside(&steps, move |steps| comes_to_nothing(&steps));
         steps.close(TRACK);
@@ -130,8 +142,7 @@ fn a_loss_against_the_fold() {
 /// Whoever finds that work was lost finds of which lane.
 fn lane_is_found(lost: fn(&Steps), newest: u32) {
     model(Bound::None, move || {
-        let steps = Steps::new();
-        assert_eq!(steps.enter(TRACK), Found::First);
+        let steps = begun();
         assert_eq!(steps.enter(TRACK), Found::Counted);
         let recorder = beside(&steps, move |steps| lost(&steps));
         for _ in 0..2 {
@@ -167,8 +178,7 @@ fn a_withdrawal_against_the_fold() {
 #[test]
 fn a_late_word_of_a_step_that_was_given_up() {
     model(Bound::Preemptions(3), || {
-        let steps = Steps::new();
-        assert_eq!(steps.enter(TRACK), Found::First);
+        let steps = begun();
         let late = beside(&steps, |steps| {
             steps.lose(TRACK);
             steps.close(TRACK);
@@ -186,9 +196,7 @@ fn a_late_word_of_a_step_that_was_given_up() {
 #[test]
 fn a_step_against_the_next_one_of_its_entry() {
     model(Bound::None, || {
-        let steps = Steps::new();
-        assert_eq!(steps.enter(TRACK), Found::First);
-        steps.close(TRACK);
+        let steps = begun_and_closed();
         let next = next_on_entry(TRACK);
         let recorder = enters(&steps, next);
         steps.fold(TRACK, 1).expect("it is complete");
@@ -213,9 +221,7 @@ fn recorder_of(steps: &Steps, track: u32) -> impl FnOnce() + use<> {
 #[test]
 fn a_step_that_was_turned_away_is_not_followed() {
     model(Bound::Preemptions(3), || {
-        let steps = Steps::new();
-        assert_eq!(steps.enter(TRACK), Found::First);
-        steps.close(TRACK);
+        let steps = begun_and_closed();
         let recorder = recorder_of(&steps, next_on_entry(TRACK));
         steps.fold(TRACK, 1).expect("it is complete");
         recorder();
@@ -225,9 +231,7 @@ fn a_step_that_was_turned_away_is_not_followed() {
 #[test]
 fn of_two_steps_that_were_turned_away_neither_is_followed() {
     model(Bound::Preemptions(3), || {
-        let steps = Steps::new();
-        assert_eq!(steps.enter(TRACK), Found::First);
-        steps.close(TRACK);
+        let steps = begun_and_closed();
         let next = next_on_entry(TRACK);
         assert_eq!(steps.enter(next), Found::Alone);
         let recorder = recorder_of(&steps, next_on_entry(next));
@@ -265,9 +269,7 @@ fn a_refused_span_against_the_first_one() {
 #[test]
 fn a_refused_span_against_the_step_before() {
     model(Bound::Preemptions(3), || {
-        let steps = Steps::new();
-        assert_eq!(steps.enter(TRACK), Found::First);
-        steps.close(TRACK);
+        let steps = begun_and_closed();
         let recorder = beside(&steps, |steps| {
             let next = next_on_entry(TRACK);
             steps.miss(next);
