@@ -26,7 +26,7 @@ const STEPS: &[Step] = &[
     ("test", || test::run(&[])),
     ("python", || python::run(&[])),
     ("outside", outside::run),
-    ("differential", || differential::run(None, None)),
+    ("differential", || differential::run(&[])),
     ("loom", || loom::run(&[])),
     ("gates", crate::bench::gates),
     ("gpu-bench", gpu_bench::smoke),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command line.
 //!
-//! Everything after `demo` belongs to the replay binary, `--help` included, and
-//! after `gpu-bench` to its binary, but for `--pack`.
+//! Everything after `demo`, `gpu-bench` and `differential` belongs to their binaries,
+//! `--help` included, but for `--pack` and `--mistakes`.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -36,13 +36,11 @@ xflags::xflags! {
         /// Run random sequences of an application's calls on the simulated
         /// driver, with and without the recorder, and compare.
         cmd differential {
-            /// How many sequences; 1000 unless given.
-            optional --sequences number: u64
-            /// The first one's seed, the next ones' follow; 0 unless given.
-            optional --seed number: u64
             /// Instead: make each mistake of a twin, one at a time in a scratch copy,
             /// and show which tests catch it. Takes some minutes.
             optional --mistakes
+            /// Arguments of metrale-differential; try `differential --help`.
+            repeated args: OsString
         }
         /// Check the house rules that no lint can: layers, SPDX lines, links.
         cmd tidy {}
@@ -90,10 +88,15 @@ xflags::xflags! {
     }
 }
 
+/// Tasks whose arguments are another binary's, but for one flag.
+const OTHERS: [(&str, Option<&str>); 3] =
+    [("demo", None), ("gpu-bench", Some("--pack")), ("differential", Some("--mistakes"))];
+
 /// Parses the command line without the program's name.
 pub(crate) fn parse(mut args: Vec<OsString>) -> xflags::Result<XtaskCmd> {
-    let packs = args.get(1).is_some_and(|arg| arg == "--pack");
-    if args.first().is_some_and(|arg| arg == "demo" || arg == "gpu-bench" && !packs) {
+    let [task, first] = [0, 1].map(|at| args.get(at).and_then(|arg| arg.to_str()));
+    let other = OTHERS.iter().find(|(other, _)| task == Some(other));
+    if other.is_some_and(|(_, own)| own.is_none() || first != *own) {
         // After `--` xflags takes everything as it is.
         args.insert(1, "--".into());
     }
@@ -109,32 +112,26 @@ mod tests {
     }
 
     #[test]
-    fn demo_takes_every_argument_unchanged() {
-        for words in ["--help", "--every 1 --json x", "-- --every", "-h ci tidy"] {
-            match parse(args(&format!("demo {words}"))) {
-                Ok(XtaskCmd::Demo(flags)) => assert_eq!(flags.args, args(words), "{words}"),
-                other => panic!("demo {words}: {other:?}"),
-            }
-        }
-    }
-
-    #[test]
-    fn gpu_bench_packs_or_takes_every_argument_unchanged() {
-        for words in ["--help", "--driver sim --out x", ""] {
-            match parse(args(&format!("gpu-bench {words}"))) {
-                Ok(XtaskCmd::GpuBench(flags)) => {
-                    assert_eq!((flags.pack, flags.args), (None, args(words)), "{words}")
+    fn other_binaries_take_every_argument_unchanged_but_one() {
+        for words in ["", "--help", "--every 1 --json x", "-- --every", "-h --pack --mistakes"] {
+            for (task, _) in OTHERS {
+                match parse(args(&format!("{task} {words}"))) {
+                    Ok(XtaskCmd::Demo(Demo { args: taken }))
+                    | Ok(XtaskCmd::GpuBench(GpuBench { args: taken, pack: None }))
+                    | Ok(XtaskCmd::Differential(Differential { args: taken, mistakes: false })) => {
+                        assert_eq!(taken, args(words), "{task} {words}");
+                    }
+                    other => panic!("{task} {words}: {other:?}"),
                 }
-                other => panic!("gpu-bench {words}: {other:?}"),
             }
         }
-        match parse(args("gpu-bench --pack a/b")) {
-            Ok(XtaskCmd::GpuBench(flags)) => {
-                assert_eq!((flags.pack, flags.args), (Some("a/b".into()), vec![]))
-            }
-            other => panic!("{other:?}"),
-        }
+        assert!(matches!(parse(args("gpu-bench --pack a/b")),
+            Ok(XtaskCmd::GpuBench(GpuBench { pack: Some(file), .. })) if file == *"a/b"));
         assert!(parse(args("gpu-bench --pack")).is_err());
+        assert!(matches!(
+            parse(args("differential --mistakes")),
+            Ok(XtaskCmd::Differential(Differential { mistakes: true, .. }))
+        ));
     }
 
     #[test]

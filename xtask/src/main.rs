@@ -59,7 +59,7 @@ fn run(cmd: XtaskCmd) -> Result<()> {
         XtaskCmd::Loom(flags) if flags.weaken => mistakes::weaken(&flags.args),
         XtaskCmd::Loom(flags) => loom::run(&flags.args),
         XtaskCmd::Differential(flags) if flags.mistakes => mistakes::of_twins(),
-        XtaskCmd::Differential(flags) => differential::run(flags.sequences, flags.seed),
+        XtaskCmd::Differential(flags) => differential::run(&flags.args),
         XtaskCmd::Tidy(_) => tidy::run(),
         XtaskCmd::Api(flags) => api::run(flags.write),
         XtaskCmd::Python(flags) => python::run(&flags.args),

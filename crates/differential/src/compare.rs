@@ -70,19 +70,14 @@ pub struct Bench {
     _alone: Exclusive,
 }
 
+/// Waits until nobody else of this process uses the simulator.
 impl Default for Bench {
     fn default() -> Self {
-        Self::new()
+        Self { _alone: exclusive(), threads: Threads::new(THREADS) }
     }
 }
 
 impl Bench {
-    /// Waits until nobody else of this process uses the simulator.
-    #[must_use]
-    pub fn new() -> Self {
-        Self { _alone: exclusive(), threads: Threads::new(THREADS) }
-    }
-
     /// Runs a sequence, without a guest or with one that makes this mistake.
     fn run(&self, sequence: &Arc<Sequence>, guest: Option<Mistake>) -> Box<Machine> {
         control::reset();

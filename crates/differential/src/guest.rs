@@ -10,6 +10,7 @@ use metrale_gpu_sim::app;
 use metrale_gpu_sim::{control, cu};
 use metrale_telemetry::kernel::{Ledger, SpanToken};
 use metrale_telemetry::{Step, Telemetry, TelemetryConfig};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -295,18 +296,16 @@ pub(crate) fn telemetry(device: usize) -> &'static Telemetry {
 }
 
 /// The simulated driver of that version: made once, as its functions stay.
-fn driver(version: u32) -> Option<Arc<Driver>> {
-    static MADE: Mutex<Vec<(u32, Arc<Driver>)>> = Mutex::new(Vec::new());
+pub(crate) fn driver(version: u32) -> Option<Arc<Driver>> {
+    static MADE: Mutex<BTreeMap<u32, Option<Arc<Driver>>>> = Mutex::new(BTreeMap::new());
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, driver)) = made.iter().find(|(of, _)| *of == version) {
-        return Some(Arc::clone(driver));
-    }
-    control::hide_newer_than(version);
-    let driver = app::driver();
-    control::hide_newer_than(u32::MAX);
-    let driver = driver.ok()?;
-    made.push((version, Arc::clone(&driver)));
-    Some(driver)
+    let make = || {
+        control::hide_newer_than(version);
+        let driver = app::driver();
+        control::hide_newer_than(u32::MAX);
+        driver.ok()
+    };
+    made.entry(version).or_insert_with(make).clone()
 }
 
 fn at(stream: Stream) -> StreamRef<'static> {

@@ -40,7 +40,7 @@ fn main() -> ExitCode {
 fn run(seed: u64, count: u32) -> Result<(), String> {
     println!("differential: {count} sequences of seed {seed}, without and with the recorder");
     // What holds the simulator is dropped before the programs take it.
-    let tried = Bench::new().try_sequences(seed, count, Mistake::None, Look::Everywhere);
+    let tried = Bench::default().try_sequences(seed, count, Mistake::None, Look::Everywhere);
     println!("{}", tried.map_err(|failure| failure.to_string())?);
     println!("differential: {count} programs with graphs, without and with their twins");
     println!("  {:?}", try_programs(seed, count)?);

@@ -22,7 +22,7 @@ const SEEN: [(Mistake, &str); 8] = [
 ];
 
 fn found(mistake: Mistake, look: Look) -> Failure {
-    let tried = Bench::new().try_sequences(0, SEQUENCES, mistake, look);
+    let tried = Bench::default().try_sequences(0, SEQUENCES, mistake, look);
     tried.err().unwrap_or_else(|| panic!("{mistake:?}"))
 }
 
@@ -48,7 +48,7 @@ fn the_log_shows_what_the_application_cannot_see() {
 /// The sequences that are kept with the name of a mistake show it.
 #[test]
 fn kept_scripts_show_the_mistakes_that_they_are_named_after() {
-    let bench = Bench::new();
+    let bench = Bench::default();
     for (mistake, name) in SEEN {
         let folder = env!("CARGO_MANIFEST_DIR");
         let path = format!("{folder}/regressions/{name}.json");

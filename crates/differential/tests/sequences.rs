@@ -9,7 +9,7 @@ use std::path::Path;
 
 #[test]
 fn no_sequence_shows_the_recorder() {
-    let ran = Bench::new().try_sequences(0, 800, Mistake::None, Look::Everywhere);
+    let ran = Bench::default().try_sequences(0, 800, Mistake::None, Look::Everywhere);
     let tally = ran.unwrap_or_else(|failure| panic!("{failure}"));
     // They would show nothing if nothing happened in them.
     for name in [
@@ -53,7 +53,7 @@ fn no_sequence_shows_the_recorder() {
 /// What was found once: beside the recorder, or beside one with a mistake.
 #[test]
 fn what_differed_once_differs_no_more() {
-    let bench = Bench::new();
+    let bench = Bench::default();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("regressions");
     for file in std::fs::read_dir(folder).expect("the folder is there") {
         let path = file.expect("it can be read").path();
@@ -95,7 +95,7 @@ fn a_record_on_the_legacy_stream_is_a_barrier_and_shows() {
         },
         operations: operations.to_vec(),
     };
-    let bench = Bench::new();
+    let bench = Bench::default();
     let (difference, _) =
         bench.compare(&sequence(Timing::Everything), Mistake::None, Look::Everywhere);
     let Some(Difference::Seen { bare: Some(bare), beside: Some(beside) }) = difference else {

@@ -3,7 +3,7 @@
 //! recorder that makes twins of them. What it does is the program's alone.
 
 use super::program::{BRANCHES, Fault, GraphAction, Program, STREAMS, Within};
-use crate::guest::telemetry;
+use crate::guest::{driver, telemetry};
 use metrale_gpu_runtime::timing::{
     ContextRef, GraphLaunch, Harvest, KernelRef, RawGraph, Recorder, RecorderConfig, StreamRef,
     Twin, TwinLedger, TwinsConfig, Updates,
@@ -127,9 +127,7 @@ pub(super) fn run(program: &Program, with_twins: bool) -> (Outcome, TwinLedger) 
 impl Run<'_> {
     fn install(&mut self) {
         let setup = self.program.setup;
-        control::hide_newer_than(setup.driver);
-        let driver = app::driver().expect("what is needed is older");
-        control::hide_newer_than(u32::MAX);
+        let driver = driver(setup.driver).expect("what is needed is older");
         let config = RecorderConfig {
             lane_slots: setup.slots,
             kernel_slots: setup.slots,

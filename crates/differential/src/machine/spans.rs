@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the application tells its guest.
 
-use super::window::About;
 use super::{Context, Installed, MAX_OBJECTS, Machine, Owned, pick};
 use crate::follow::Events;
 use crate::guest::{Guest, Ledgers, Stream, What};
@@ -90,7 +89,7 @@ impl Machine {
         });
         if let Some(mistake) = self.guests {
             let setup = self.setup;
-            let before = self.open(Ledgers::default(), About::default());
+            let before = self.open(place, Ledgers::default(), None);
             let made = Guest::make(mistake, &setup, context, device);
             self.shut(place, Entry::Install, &before, Ledgers::default());
             self.installed[place].guest = made;
@@ -111,7 +110,7 @@ impl Machine {
         let ledgers = guest.ledgers();
         self.tally.count("guests", if ledgers.silent { "quarantined" } else { "sound" }, 1);
         self.tally.ledger = self.tally.ledger.plus(ledgers.lanes).plus(ledgers.launches);
-        let before = self.open(ledgers, About::default());
+        let before = self.open(place, ledgers, None);
         guest.leave(close);
         self.shut(usize::MAX, Entry::Leave, &before, ledgers);
     }
@@ -283,16 +282,14 @@ impl Machine {
             context => context,
         };
         let at = Stream { handle: stream.handle, context };
-        let ledgers = guest.ledgers();
-        let about = self.about(place, Some(at));
-        let mut before = self.open(ledgers, about);
+        let mut before = self.open(place, guest.ledgers(), Some(at));
         let outer = self.installed[place].events.change_step(false);
         let mut within = |ledgers| {
             self.shut(place, Entry::Open, &before, ledgers);
             for _ in 0..count {
                 self.launch(function, stream.handle, ns);
             }
-            before = self.open(ledgers, about);
+            before = self.open(place, ledgers, Some(at));
         };
         let lane = usize::from(lane % 4);
         guest.serve(lane, function, at, &mut within);

@@ -12,45 +12,41 @@ use metrale_gpu_sim::control;
 /// What held before a guest was entered.
 pub(super) struct Before {
     ledgers: Ledgers,
-    stale: u64,
-    troubled: Option<(&'static str, u32)>,
-    about: About,
-}
-
-/// What is known of the stream that a guest is told of.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct About {
-    /// It is another context's.
-    foreign: bool,
-    /// It is a default stream of the guest's context.
-    own_default: bool,
+    /// Of these what is known by then; `stale` counts from the start.
+    facts: Facts,
 }
 
 impl Machine {
-    /// What the application says of the stream to the guest of a place.
-    pub(super) fn about(&self, place: usize, stream: Option<Stream>) -> About {
-        let (Some(stream), Some(installed)) = (stream, self.installed.get(place)) else {
-            return About::default();
-        };
-        let own = installed.context;
-        About {
-            foreign: stream.context != 0 && stream.context != own,
-            own_default: stream.handle <= 2 && stream.context == own,
-        }
-    }
-
-    pub(super) fn open(&mut self, ledgers: Ledgers, about: About) -> Before {
+    /// The guest of a place is entered, with a stream or without.
+    pub(super) fn open(
+        &mut self,
+        place: usize,
+        ledgers: Ledgers,
+        stream: Option<Stream>,
+    ) -> Before {
         control::log_clear();
         let troubled = self.trouble.take().map(|trouble| {
             let call = TROUBLED[usize::from(trouble.call) % TROUBLED.len()];
             fail_next(call, trouble.status, u64::from(trouble.skip));
             (call, trouble.status)
         });
-        Before { ledgers, stale: control::stale_handle_uses(), troubled, about }
+        let own = self.installed.get(place).map_or(0, |known| known.context);
+        let facts = Facts {
+            mode: self.modes[self.thread],
+            silent: ledgers.silent,
+            troubled,
+            stale: control::stale_handle_uses(),
+            foreign: stream.is_some_and(|at| at.context != 0 && at.context != own),
+            own_default: stream.is_some_and(|at| at.handle <= 2 && at.context == own),
+            no_legacy: self.setup.refuse_legacy,
+            pairs: usize::from(self.setup.slots),
+            ..Facts::default()
+        };
+        Before { ledgers, facts }
     }
 
     pub(super) fn shut(&mut self, place: usize, entry: Entry, before: &Before, ledgers: Ledgers) {
-        if before.troubled.is_some() {
+        if before.facts.troubled.is_some() {
             control::clear_faults();
         }
         let calls = control::log();
@@ -71,19 +67,13 @@ impl Machine {
             self.tally.count("of anchors", name, count as u64);
         }
         let facts = Facts {
-            mode: self.modes[self.thread],
-            silent: before.ledgers.silent,
-            troubled: before.troubled,
             landed: (lanes + launches) as usize,
             lanes: lanes as usize,
             failed: (failed(ledgers) - failed(before.ledgers)) as usize,
             streams: ended_on.map_or(0, |rings| rings.iter().map(Vec::len).sum()),
-            stale: control::stale_handle_uses() - before.stale,
-            foreign: before.about.foreign,
-            own_default: before.about.own_default,
-            no_legacy: self.setup.refuse_legacy,
-            pairs: usize::from(self.setup.slots),
+            stale: control::stale_handle_uses() - before.facts.stale,
             anchors,
+            ..before.facts
         };
         wrong.extend(broken(entry, &calls, &facts));
         for what in wrong {
@@ -104,9 +94,8 @@ impl Machine {
         stream: Option<Stream>,
         body: impl FnOnce(&mut Guest) -> T,
     ) -> Option<T> {
-        let about = self.about(place, stream);
         let mut guest = self.installed.get_mut(place)?.guest.take()?;
-        let before = self.open(guest.ledgers(), about);
+        let before = self.open(place, guest.ledgers(), stream);
         let result = body(&mut guest);
         let ledgers = guest.ledgers();
         self.shut(place, entry, &before, ledgers);
