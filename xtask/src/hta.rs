@@ -30,18 +30,9 @@ pub(crate) fn run() -> Result<()> {
     let folder = tempfile::tempdir().context(|| "make a temporary folder".to_owned())?;
     let (timeline, report) =
         (folder.path().join("timeline.json"), folder.path().join("report.json"));
-    let arguments = [
-        "--driver".into(),
-        "sim".into(),
-        "--every".into(),
-        EVERY.into(),
-        "--record-steps".into(),
-        STEPS.into(),
-        "--timeline".into(),
-        timeline.clone().into(),
-        "--json".into(),
-        report.clone().into(),
-    ];
+    let words = ["--driver", "sim", "--every", EVERY, "--record-steps", STEPS, "--timeline"];
+    let files = [timeline.clone().into(), "--json".into(), report.clone().into()];
+    let arguments: Vec<_> = words.map(Into::into).into_iter().chain(files).collect();
     demo::run(&arguments)?;
     cmd!(sh, "{python} -W ignore {FOLDER}/check.py {timeline} {report}").run()?;
     Ok(())

@@ -6,12 +6,7 @@ use std::ffi::OsString;
 
 use xshell::cmd;
 
-use crate::{
-    cargo,
-    error::Result,
-    nvtx, sim,
-    traces::{self, Traces},
-};
+use crate::{cargo, error::Result, nvtx, sim, traces};
 
 /// Feature sets besides the default one, as cargo's arguments.
 pub(crate) const MORE_FEATURES: &[&[&str]] = &[
@@ -26,8 +21,11 @@ pub(crate) fn run(args: &[OsString]) -> Result<()> {
     let sh = cargo::shell()?;
     sh.set_var(sim::VAR, sim::build()?);
     match traces {
-        Traces::At(folder) => sh.set_var(traces::VAR, folder),
-        Traces::Skipped(why) => println!("skipped: tests on recorded traces ({why})"),
+        Some(folder) => sh.set_var(traces::VAR, folder),
+        None => println!(
+            "skipped: tests on recorded traces ({} is skip, or none are there)",
+            traces::VAR
+        ),
     }
     let nextest = cargo::has_nextest();
     if !nextest {

@@ -19,35 +19,26 @@ use crate::{
 /// The variable that names the folder.
 pub(crate) const VAR: &str = "METRALE_TRACES";
 
-/// What to do about the recorded traces.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Traces {
-    /// They are in this folder.
-    At(PathBuf),
-    /// Tests that read them are skipped, for this reason.
-    Skipped(String),
-}
-
-/// Decides from the environment.
-pub(crate) fn find(root: &Path) -> Result<Traces> {
+/// Their folder; `None` where the tests that read them are skipped.
+pub(crate) fn find(root: &Path) -> Result<Option<PathBuf>> {
     let named = std::env::var_os(VAR);
     decide(root, named, program::is_ci())
 }
 
-fn decide(root: &Path, named: Option<OsString>, ci: bool) -> Result<Traces> {
+fn decide(root: &Path, named: Option<OsString>, ci: bool) -> Result<Option<PathBuf>> {
     if named.as_deref() == Some(OsStr::new("skip")) {
-        return Ok(Traces::Skipped(format!("{VAR}=skip")));
+        return Ok(None);
     }
     let must = ci || named.is_some();
     let folder = root.join(named.unwrap_or_else(|| "../shared/traces".into()));
     match folder.canonicalize() {
-        Ok(found) if found.is_dir() => Ok(Traces::At(found)),
+        Ok(found) if found.is_dir() => Ok(Some(found)),
         _ if must => failed(format!(
             "no recorded traces at {}; put the folder there, point {VAR} at it, or set {VAR}=skip \
              to go on without the tests that read them",
             folder.display()
         )),
-        _ => Ok(Traces::Skipped("../shared/traces is not there".to_owned())),
+        _ => Ok(None),
     }
 }
 
@@ -61,7 +52,7 @@ mod tests {
         let root = tree.path().join("project");
         std::fs::create_dir(&root).expect("project");
         let skipped = |named: Option<&str>, ci| {
-            matches!(decide(&root, named.map(OsString::from), ci), Ok(Traces::Skipped(_)))
+            matches!(decide(&root, named.map(OsString::from), ci), Ok(None))
         };
         assert!(skipped(None, false));
         assert!(skipped(Some("skip"), false));
@@ -71,7 +62,7 @@ mod tests {
 
         let folder = tree.path().join("shared/traces");
         std::fs::create_dir_all(&folder).expect("traces");
-        let there = Traces::At(folder.canonicalize().expect("traces"));
+        let there = Some(folder.canonicalize().expect("traces"));
         assert_eq!(decide(&root, None, true).expect("default"), there);
         let named = Some("../shared/traces".into());
         assert_eq!(decide(&root, named, false).expect("named"), there);

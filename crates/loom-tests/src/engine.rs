@@ -73,9 +73,6 @@ unsafe impl<T: Send> Sync for Tracked<T> {}
 
 impl<T> Tracked<T> {
     /// Runs `touch` on the data.
-    ///
-    /// # Panics
-    /// If another thread touches it at the same time, or may.
     pub fn touch<R>(&self, touch: impl FnOnce(&mut T) -> R) -> R {
         #[cfg(metrale_loom)]
         return self.0.with_mut(|data| {
@@ -100,7 +97,6 @@ impl Default for Shared {
 
 impl Shared {
     /// A value that it held.
-    #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

@@ -44,7 +44,6 @@ pub struct Pairs {
 
 impl Pairs {
     /// Pairs for a ring of `slots` slots.
-    #[must_use]
     pub fn new(slots: usize) -> Self {
         Self {
             pairs: (0..slots).map(|_| Tracked::default()).collect(),

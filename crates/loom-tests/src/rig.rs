@@ -16,7 +16,6 @@ pub struct Rig {
 
 impl Rig {
     /// A ring of `slots` slots.
-    #[must_use]
     pub fn new(slots: usize) -> Self {
         Self::with(slots, |builder| builder)
     }
@@ -33,7 +32,6 @@ impl Rig {
     }
 
     /// Begins the span `name`.
-    #[must_use]
     pub fn begin(&self, name: u64, stream: u64) -> Option<SpanToken> {
         let key = SpanKey::Kernel(name);
         let begun = self.ring.begin_tagged(key, Tally::tag(name), stream);
@@ -67,18 +65,15 @@ impl Rig {
     /// At rest, that is with every thread joined and every span over: lands
     /// what is left and checks that the ledger closes and agrees with what the
     /// tally was told.
-    ///
-    /// # Panics
-    /// Where it does not.
     pub fn finish(&self) -> Ledger {
         self.harvest();
         let ledger = self.ring.ledger();
         assert!(ledger.closes(), "the ledger is open: {ledger:?}");
         assert_eq!(ledger.in_flight, 0, "a span was left behind: {ledger:?}");
-        assert_eq!(ledger.landed, self.tally.landed().len() as u64);
-        let Ledger { dropped, failed, cancelled, reclaimed, .. } = ledger;
-        let lost = [dropped, failed, cancelled, reclaimed];
-        assert_eq!(lost, self.tally.lost());
+        let of = |Ledger { landed, dropped, failed, cancelled, reclaimed, .. }: Ledger| {
+            [landed, dropped, failed, cancelled, reclaimed]
+        };
+        assert_eq!(of(ledger), of(self.tally.counts()));
         ledger
     }
 }

@@ -7,7 +7,6 @@ use metrale_telemetry::runtime::{Anchor, Entered, FOLLOWED_STEPS, Standing, Step
 use std::sync::Arc;
 
 /// The step after that of `track` that falls on the same entry.
-#[must_use]
 pub fn next_on_entry(track: u32) -> u32 {
     track + FOLLOWED_STEPS as u32
 }
@@ -37,29 +36,28 @@ pub struct Steps {
     moment: Arc<Shared>,
 }
 
-impl Steps {
-    /// The lane of work that is lost.
-    pub const LANE: usize = 1;
-
-    /// A table that follows no step.
-    #[must_use]
-    pub fn new() -> Self {
+/// A table that follows no step.
+impl Default for Steps {
+    fn default() -> Self {
         Self {
             table: Arc::default(),
             anchors: (0..FOLLOWED_STEPS).map(|_| Tracked::default()).collect(),
             moment: Arc::default(),
         }
     }
+}
+
+impl Steps {
+    /// The lane of work that is lost.
+    pub const LANE: usize = 1;
 
     /// The number of the step on `track`.
-    #[must_use]
     pub fn number(track: u32) -> u64 {
         100 + u64::from(track)
     }
 
     /// Counts a span of the step on `track`, and records the anchor if it is the
     /// first.
-    #[must_use]
     pub fn enter(&self, track: u32) -> Found {
         let entered = self.table.enter(track, Self::number(track), true);
         self.moment.set(1);
@@ -100,7 +98,6 @@ impl Steps {
     }
 
     /// As a pass: the number of the step on `track`.
-    #[must_use]
     pub fn found_number(&self, track: u32) -> Option<u64> {
         let _ = self.moment.get();
         self.table.number(track)
@@ -117,13 +114,11 @@ impl Steps {
     }
 
     /// How the step on `track` stands for a fold, if that has it in sight.
-    #[must_use]
     pub fn standing(&self, track: u32) -> Option<Standing> {
         self.standing_before(track, track)
     }
 
     /// The same, where `newest` is the last track that was given out.
-    #[must_use]
     pub fn standing_before(&self, track: u32, newest: u32) -> Option<Standing> {
         let _ = self.moment.get();
         let entry = track as usize % FOLLOWED_STEPS;
@@ -154,11 +149,5 @@ impl Steps {
         self.table.free(standing.track);
         self.moment.set(5);
         standing
-    }
-}
-
-impl Default for Steps {
-    fn default() -> Self {
-        Self::new()
     }
 }

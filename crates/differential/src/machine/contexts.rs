@@ -157,12 +157,10 @@ impl Machine {
         let place = usize::from(choice) % (self.streams.len() + defaults.len());
         match self.streams.get(place) {
             Some(owned) => *owned,
-            None => Owned {
-                handle: defaults[place - self.streams.len()],
-                context: 0,
-                is_blocking: true,
-                serial: 0,
-            },
+            None => {
+                let handle = defaults[place - self.streams.len()];
+                Owned { handle, is_blocking: true, ..Owned::default() }
+            }
         }
     }
 }

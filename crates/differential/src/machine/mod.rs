@@ -83,7 +83,7 @@ struct Context {
     is_pinned: bool,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Owned {
     handle: u64,
     context: u64,

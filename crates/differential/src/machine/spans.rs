@@ -53,19 +53,19 @@ impl Machine {
     pub(super) fn end(&mut self, place: usize, what: What, span: u64, stream: Owned) {
         let at = stream.at();
         self.enter(place, Entry::End, Some(at), |guest| guest.end(what, span, at));
-        let stream = self.told_apart(stream);
-        if let Some(installed) = self.installed.get_mut(place) {
-            let ended_on = &mut installed.ended_on[usize::from(!what.is_lane())];
+        self.ended(place, &[usize::from(!what.is_lane())], stream.handle);
+    }
+
+    /// Notes that spans of these rings have ended on the stream, as a guest tells it from
+    /// others: each thread has a per-thread one.
+    fn ended(&mut self, place: usize, rings: &[usize], handle: u64) {
+        let stream = (handle, if handle == PER_THREAD { self.thread } else { 0 });
+        for ring in rings {
+            let ended_on = &mut self.installed[place].ended_on[*ring];
             if !ended_on.contains(&stream) {
                 ended_on.push(stream);
             }
         }
-    }
-
-    /// A stream as a guest tells it apart: each thread has a per-thread one.
-    fn told_apart(&self, stream: Owned) -> (u64, usize) {
-        let is_per_thread = stream.handle == PER_THREAD;
-        (stream.handle, if is_per_thread { self.thread } else { 0 })
     }
 
     pub(super) fn install(&mut self, c: u8) {
@@ -294,14 +294,9 @@ impl Machine {
         let lane = usize::from(lane % 4);
         guest.serve(lane, function, at, &mut within);
         self.shut(place, Entry::Close, &before, guest.ledgers());
-        let stream = self.told_apart(stream);
+        self.ended(place, &[0, 1], stream.handle);
         let installed = &mut self.installed[place];
         installed.events.change_step(outer);
         installed.guest = Some(guest);
-        for ended_on in &mut installed.ended_on {
-            if !ended_on.contains(&stream) {
-                ended_on.push(stream);
-            }
-        }
     }
 }

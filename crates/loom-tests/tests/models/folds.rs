@@ -46,7 +46,7 @@ struct Recorder {
 
 impl Recorder {
     fn new(slots: usize) -> Self {
-        let steps = Steps::new();
+        let steps = Steps::default();
         let events = Events(Pairs::new(slots), steps.clone());
         Self {
             steps,

@@ -17,7 +17,7 @@ fn shape() -> StepShape {
 #[test]
 fn a_record_has_what_its_step_stated() {
     model(Bound::Preemptions(3), || {
-        let open = Arc::new(OpenSteps::new());
+        let open = Arc::new(OpenSteps::default());
         let serves = beside(&open, |open| {
             assert!(open.begin(NUMBER, false));
             open.shape(NUMBER, shape());
@@ -40,7 +40,7 @@ fn a_record_has_what_its_step_stated() {
 #[test]
 fn a_shape_against_the_close() {
     model(Bound::Preemptions(3), || {
-        let open = Arc::new(OpenSteps::new());
+        let open = Arc::new(OpenSteps::default());
         assert!(open.begin(NUMBER, false));
         let states = beside(&open, |open| open.shape(NUMBER, shape()));
         open.close(NUMBER, Some(5..9));
@@ -57,7 +57,7 @@ fn a_shape_against_the_close() {
 #[test]
 fn a_lane_against_the_fold() {
     model(Bound::Preemptions(3), || {
-        let open = Arc::new(OpenSteps::new());
+        let open = Arc::new(OpenSteps::default());
         assert!(open.begin(NUMBER, false));
         open.close(NUMBER, None);
         let enters = beside(&open, |open| open.enter(NUMBER));
@@ -74,7 +74,7 @@ fn a_lane_against_the_fold() {
 #[test]
 fn a_record_against_the_next_step_of_its_entry() {
     model(Bound::Preemptions(3), || {
-        let open = Arc::new(OpenSteps::new());
+        let open = Arc::new(OpenSteps::default());
         // Of the step that has the entry.
         let fields = Arc::new(Tracked::<u64>::default());
         assert!(open.begin(NUMBER, false));

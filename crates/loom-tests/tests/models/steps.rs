@@ -12,7 +12,7 @@ const TRACK: u32 = 0;
 
 /// A table that follows one step, which has its first span.
 fn begun() -> Steps {
-    let steps = Steps::new();
+    let steps = Steps::default();
     assert_eq!(steps.enter(TRACK), Found::First);
     steps
 }
@@ -31,7 +31,7 @@ fn enters(steps: &Steps, track: u32) -> impl FnOnce() -> Found + use<> {
 #[test]
 fn two_spans_begin_a_step_at_once() {
     model(Bound::Preemptions(3), || {
-        let steps = Steps::new();
+        let steps = Steps::default();
         let threads = [enters(&steps, TRACK), enters(&steps, TRACK)];
         // A pass may ask for the anchor at any moment.
         steps.read_anchor(TRACK);
@@ -50,7 +50,7 @@ fn two_spans_begin_a_step_at_once() {
 #[test]
 fn a_fold_against_the_first_span() {
     model(Bound::None, || {
-        let steps = Steps::new();
+        let steps = Steps::default();
         let recorder = beside(&steps, |steps| {
             assert_eq!(steps.enter(TRACK), Found::First);
             steps.close(TRACK);
@@ -67,7 +67,7 @@ fn a_fold_against_the_first_span() {
 #[test]
 fn a_number_is_that_of_its_step() {
     model(Bound::None, || {
-        let steps = Steps::new();
+        let steps = Steps::default();
         let recorder = enters(&steps, TRACK);
         let number = steps.found_number(TRACK);
         assert!(number.is_none_or(|number| number == Steps::number(TRACK)));
@@ -80,7 +80,7 @@ fn a_number_is_that_of_its_step() {
 #[test]
 fn a_step_is_given_up_while_it_begins() {
     model(Bound::None, || {
-        let steps = Steps::new();
+        let steps = Steps::default();
         let recorder = enters(&steps, TRACK);
         let given_up = steps.give_up(TRACK);
         let next = steps.enter(next_on_entry(TRACK));
@@ -244,7 +244,7 @@ fn of_two_steps_that_were_turned_away_neither_is_followed() {
 #[test]
 fn a_refused_span_against_the_first_one() {
     model(Bound::Preemptions(3), || {
-        let steps = Steps::new();
+        let steps = Steps::default();
         // Outside the model: it orders nothing.
         let is_refused = Arc::new(AtomicU32::new(0));
         let refused = {
