@@ -68,9 +68,14 @@ pub(crate) fn run() -> Result<()> {
         println!("outside crate with {version}");
         sh.write_file("Cargo.toml", manifest(&text, root, version)?)?;
         sh.copy_file(root.join("Cargo.lock"), folder.path().join("Cargo.lock"))?;
-        cmd!(sh, "cargo check --target-dir {target}").env_remove("CUDARC_CUDA_VERSION").run()?;
+        check(&sh, target.as_std_path())?;
     }
     Ok(())
+}
+
+/// Checks the crate that stands in the shell's folder.
+fn check(sh: &Shell, target: &Path) -> Result<()> {
+    Ok(cmd!(sh, "cargo check --target-dir {target}").env_remove("CUDARC_CUDA_VERSION").run()?)
 }
 
 /// Checks the libraries with the oldest compiler that they declare.
@@ -108,9 +113,7 @@ fn older(sh: &Shell, root: &Path, target: &Path) -> Result<()> {
         sh.write_file("Cargo.toml", older_manifest(root, version, loading, feature))?;
         sh.copy_file(root.join("Cargo.lock"), sh.current_dir().join("Cargo.lock"))?;
         if !runs {
-            cmd!(sh, "cargo check --target-dir {target}")
-                .env_remove("CUDARC_CUDA_VERSION")
-                .run()?;
+            check(sh, target)?;
             continue;
         }
         let printed = cmd!(sh, "cargo run --quiet --target-dir {target}")

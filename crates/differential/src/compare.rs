@@ -3,7 +3,7 @@
 
 use crate::baton::Threads;
 use crate::guest::Mistake;
-use crate::machine::{Broken, Machine, Seen};
+use crate::machine::{Machine, Seen};
 use crate::search::search;
 use crate::sequence::{Sequence, THREADS, sequences};
 use crate::tally::Tally;
@@ -24,7 +24,7 @@ pub enum Difference {
         beside: Option<Seen>,
     },
     /// Nothing that the application can see, but a rule is broken.
-    Rule(Broken),
+    Rule(String),
 }
 
 impl fmt::Display for Difference {
@@ -33,9 +33,7 @@ impl fmt::Display for Difference {
             Difference::Seen { bare, beside } => {
                 write!(f, "seen without: {bare:?}\nseen with:    {beside:?}")
             }
-            Difference::Rule(broken) => {
-                write!(f, "operation {}: {}", broken.operation, broken.what)
-            }
+            Difference::Rule(broken) => f.write_str(broken),
         }
     }
 }
@@ -85,7 +83,7 @@ impl Bench {
         let threads = machine.threads();
         machine = self.threads.run(0, machine, Machine::start);
         for thread in 1..threads {
-            machine = self.threads.run(thread, machine, Machine::start_thread);
+            machine = self.threads.run(thread, machine, |machine| machine.ctx_set(0));
         }
         for (number, operation) in sequence.operations.iter().enumerate() {
             let sequence = Arc::clone(sequence);

@@ -44,7 +44,6 @@ pub enum What {
 
 impl What {
     /// Whether it goes into the ring of lanes.
-    #[must_use]
     pub fn is_lane(self) -> bool {
         matches!(self, What::Lane(_))
     }

@@ -30,11 +30,11 @@
 //! 8. After a poll that the driver refuses, a harvest polls no more.
 
 use crate::follow::OfAnchors;
+use metrale_gpu_sim::app::RELAXED;
 use metrale_gpu_sim::control::Call;
 use metrale_gpu_sys::cuda::Status;
 use serde::Serialize;
 
-const RELAXED: u32 = 2;
 /// Rings of a recorder, each polled by itself.
 pub(crate) const RINGS: usize = 2;
 

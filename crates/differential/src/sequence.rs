@@ -62,7 +62,6 @@ pub enum Timing {
 
 impl Timing {
     /// Handles of default streams that are used.
-    #[must_use]
     pub fn default_streams(self) -> &'static [u64] {
         match self {
             Timing::Instant | Timing::SpansApart | Timing::Everything => &[0, 1, 2],
@@ -123,7 +122,6 @@ pub(crate) const NUMBERS: Range<u8> = 0..24;
 
 impl Operation {
     /// An operation of the first thread in which nothing fails.
-    #[must_use]
     pub fn new(action: Action, n: [u8; 4], ns: u32) -> Self {
         Self { thread: 0, fault: None, trouble: None, action, n, ns }
     }

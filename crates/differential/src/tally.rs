@@ -27,7 +27,6 @@ impl Tally {
     }
 
     /// One count; 0 for what never happened.
-    #[must_use]
     pub fn of(&self, kind: &'static str, name: &str) -> u64 {
         self.counts.get(&(kind, name.to_owned())).copied().unwrap_or(0)
     }

@@ -88,10 +88,9 @@ fn a_record_on_the_legacy_stream_is_a_barrier_and_shows() {
             timing,
             threads: 1,
             driver: 13_000,
-            lazy: false,
             slots: 8,
-            refuse_legacy: false,
             early: true,
+            ..Setup::default()
         },
         operations: operations.to_vec(),
     };

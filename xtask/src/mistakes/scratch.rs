@@ -7,8 +7,10 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+use wait_timeout::ChildExt;
 
 use crate::{
     cargo,
@@ -78,18 +80,12 @@ pub(super) fn fails(binary: &Path, args: &[&str]) -> Result<Option<&'static str>
         .stderr(Stdio::null())
         .spawn()
         .context(what)?;
-    let start = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().context(what)? {
-            return Ok((!status.success()).then_some("fails"));
-        }
-        if start.elapsed() > PATIENCE {
-            child.kill().context(what)?;
-            child.wait().context(what)?;
-            return Ok(Some("takes too long"));
-        }
-        std::thread::sleep(Duration::from_millis(2));
+    if let Some(status) = child.wait_timeout(PATIENCE).context(what)? {
+        return Ok((!status.success()).then_some("fails"));
     }
+    child.kill().context(what)?;
+    child.wait().context(what)?;
+    Ok(Some("takes too long"))
 }
 
 fn write(root: &Path, path: &str, text: &str) -> Result<()> {

@@ -4,6 +4,7 @@
 
 use super::program::{BRANCHES, Fault, GraphAction, Program, STREAMS, Within};
 use crate::guest::{driver, telemetry};
+use crate::machine::LATER_NS;
 use metrale_gpu_runtime::timing::{
     ContextRef, GraphLaunch, Harvest, KernelRef, RawGraph, Recorder, RecorderConfig, StreamRef,
     Twin, TwinLedger, TwinsConfig, Updates,
@@ -16,8 +17,6 @@ use metrale_telemetry::kernel::LANE_DECODE;
 use std::ffi::c_void;
 
 pub(super) const BYTES: usize = 16;
-/// After this, ns, all work is done.
-const LATER_NS: u64 = 1 << 40;
 const LAUNCH: &str = "cuGraphLaunch";
 const UPDATE: &str = "cuGraphExecKernelNodeSetParams_v2";
 

@@ -3,8 +3,11 @@
 //! how often it is drawn and what its numbers choose.
 
 use super::{Machine, pick};
+use crate::guest::Guest;
+use crate::rules::Entry;
 use crate::sequence::Operation;
 use metrale_gpu_sim::control;
+use metrale_gpu_sys::cuda::Status;
 use serde::{Deserialize, Serialize};
 
 /// Errors that stay.
@@ -36,7 +39,9 @@ macro_rules! actions {
 actions! { m, t;
     Advance 12: control::advance_ns(u64::from(t.ns));
     // An error that every later call of the context tells; 0 heals.
-    Sticky 1: m.sticky(t.first(0), *pick(STICKY, t.n[1]).unwrap_or(&0));
+    Sticky 1: if let Some(status) = pick(STICKY, t.n[1]) {
+        control::set_sticky(m.context(t.first(0)), Status(*status));
+    };
     CtxSetCurrent 2: m.ctx_set(t.first(0));
     CtxPush 2: m.ctx_push(t.first(0));
     CtxPop 2: m.ctx_pop();
@@ -100,6 +105,6 @@ actions! { m, t;
     EndAgain 1: m.end_again(t.n[0], t.half(1));
     // Spans are of a new step from here on; the one before is ended, or not.
     Step 5: m.step(t.n[0], t.half(1));
-    Harvest 18: m.harvest(t.n[0]);
-    Read 1: m.read(t.n[0]);
+    Harvest 18: m.guest(t.n[0], Entry::Harvest, Guest::harvest);
+    Read 1: m.guest(t.n[0], Entry::Quiet, |guest| guest.read());
 }

@@ -5,7 +5,6 @@ use super::{Context, MAX_OBJECTS, Machine, Owned, pick};
 use crate::guest::DEVICES;
 use crate::sequence::Timing;
 use metrale_gpu_sim::control;
-use metrale_gpu_sys::cuda::Status;
 
 /// Contexts pushed by one thread, in all: its stack is bounded.
 const MAX_PUSHES: u32 = 20;
@@ -41,11 +40,6 @@ impl Machine {
         }
     }
 
-    /// A thread of the application starts.
-    pub(crate) fn start_thread(&mut self) {
-        self.ctx_set(0);
-    }
-
     /// A context, by order of creation.
     pub(super) fn number(&self, context: u64) -> u64 {
         if context == 0 {
@@ -55,7 +49,7 @@ impl Machine {
         place.map_or(GONE, |place| place as u64 + 1)
     }
 
-    fn context(&self, choice: u8) -> u64 {
+    pub(super) fn context(&self, choice: u8) -> u64 {
         pick(&self.contexts, choice).map_or(0, |context| context.handle)
     }
 
@@ -68,11 +62,7 @@ impl Machine {
         context
     }
 
-    pub(super) fn sticky(&mut self, c: u8, status: u32) {
-        control::set_sticky(self.context(c), Status(status));
-    }
-
-    pub(super) fn ctx_set(&mut self, c: u8) {
+    pub(crate) fn ctx_set(&mut self, c: u8) {
         // One choice more: none.
         let context = match usize::from(c) % (self.contexts.len() + 1) {
             place if place == self.contexts.len() => 0,
@@ -122,8 +112,7 @@ impl Machine {
             return;
         };
         self.evict(context);
-        let gone = call!(self, "cuCtxDestroy_v2", context => u64);
-        if gone.is_success() {
+        if call!(self, "cuCtxDestroy_v2", context => u64).is_success() {
             self.contexts.retain(|known| known.handle != context);
             self.streams.retain(|owned| owned.context != context);
             let lives = |stream: &u64| self.streams.iter().any(|owned| owned.handle == *stream);

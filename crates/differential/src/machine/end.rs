@@ -2,12 +2,10 @@
 //! The state that a sequence ends in, looked at through the driver.
 
 use super::Machine;
-use metrale_gpu_sim::control;
+use metrale_gpu_sim::{app, control};
 
 /// After this, ns, all work is done.
-const LATER_NS: u64 = 1 << 40;
-
-const RELAXED: u32 = 2;
+pub(crate) const LATER_NS: u64 = 1 << 40;
 
 impl Machine {
     /// The state of this thread.
@@ -25,7 +23,7 @@ impl Machine {
             self.is_capturing(*stream);
         }
         // Nothing of what follows may be refused for a capture's sake.
-        self.mode(RELAXED);
+        self.mode(app::RELAXED);
         for stream in &streams {
             self.end_capture_of(*stream);
             call!(self, "cuStreamQuery", *stream => u64);

@@ -33,8 +33,7 @@ impl Machine {
         let Some(&graph) = pick(&self.graphs, g) else {
             return;
         };
-        let gone = call!(self, "cuGraphDestroy", graph => u64);
-        if gone.is_success() {
+        if call!(self, "cuGraphDestroy", graph => u64).is_success() {
             self.graphs.retain(|known| *known != graph);
         }
     }
@@ -43,8 +42,7 @@ impl Machine {
         let Some(&exec) = pick(&self.execs, x) else {
             return;
         };
-        let gone = call!(self, "cuGraphExecDestroy", exec => u64);
-        if gone.is_success() {
+        if call!(self, "cuGraphExecDestroy", exec => u64).is_success() {
             self.execs.retain(|known| *known != exec);
         }
     }

@@ -33,6 +33,7 @@ mod window;
 
 pub use actions::Action;
 pub(crate) use actions::DRAWN;
+pub(crate) use end::LATER_NS;
 
 use crate::follow::Events;
 use crate::guest::{Guest, Mistake, Stream};
@@ -62,15 +63,6 @@ pub struct Seen {
     pub value: u64,
     /// The clock after it, ns.
     pub now_ns: u64,
-}
-
-/// A rule of [`crate::rules`] that a guest broke.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken {
-    /// In which operation.
-    pub operation: usize,
-    /// How.
-    pub what: String,
 }
 
 #[derive(Clone, Copy)]
@@ -150,7 +142,8 @@ pub(crate) struct Machine {
     spans: Vec<spans::Span>,
     over: Vec<spans::Span>,
     pub(crate) trace: Vec<Seen>,
-    pub(crate) broken: Vec<Broken>,
+    /// The rules that guests broke, and in which operation.
+    pub(crate) broken: Vec<String>,
     pub(crate) tally: Tally,
 }
 
@@ -213,8 +206,7 @@ impl Machine {
     }
 
     fn broke(&mut self, what: String) {
-        let operation = self.operation;
-        self.broken.push(Broken { operation, what });
+        self.broken.push(format!("operation {}: {what}", self.operation));
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the application tells its guest.
 
+use super::modules::PER_THREAD;
 use super::{Context, Installed, MAX_OBJECTS, Machine, Owned, pick};
 use crate::follow::Events;
 use crate::guest::{Guest, Ledgers, Stream, What};
@@ -9,9 +10,6 @@ use crate::sequence::Timing;
 
 /// Spans that are open at once.
 const MAX_SPANS: usize = 16;
-
-/// The handle of the calling thread's own default stream.
-const PER_THREAD: u64 = 2;
 
 /// A span of the application's, begun or not.
 #[derive(Clone, Copy)]
@@ -144,7 +142,8 @@ impl Machine {
     pub(super) fn begin_lane(&mut self, r: u8, lane: u8, s: u8, known: bool) {
         let mut stream = self.stream(s);
         if known && stream.context == 0 {
-            stream.context = self.of_context(lane / 4);
+            // Any that lives, current or not.
+            stream.context = self.context(lane / 4);
         }
         let context = if known { stream.context } else { 0 };
         // One lane more than there are.
@@ -152,16 +151,10 @@ impl Machine {
         self.begin_span(r, what, true, stream, Stream { context, ..stream.at() });
     }
 
-    /// A context that the application says a default stream is of: any that
-    /// lives, current or not.
-    fn of_context(&self, c: u8) -> u64 {
-        pick(&self.contexts, c).map_or(0, |context| context.handle)
-    }
-
     pub(super) fn begin_launch(&mut self, r: u8, what: u8, s: u8, (armed, known): (bool, bool)) {
         let mut stream = self.stream(s);
         if known && stream.context == 0 {
-            stream.context = self.of_context(what / 4);
+            stream.context = self.context(what / 4);
         }
         let what = match (what % 4, self.function(what / 4)) {
             (0 | 1, Some(function)) => What::Kernel(function),
@@ -252,15 +245,10 @@ impl Machine {
         }
     }
 
-    pub(super) fn harvest(&mut self, r: u8) {
+    /// Lets a guest by choice do something.
+    pub(super) fn guest(&mut self, r: u8, entry: Entry, body: fn(&mut Guest)) {
         if let Some(place) = self.place(r) {
-            self.enter(place, Entry::Harvest, None, |guest| guest.harvest());
-        }
-    }
-
-    pub(super) fn read(&mut self, r: u8) {
-        if let Some(place) = self.place(r) {
-            self.enter(place, Entry::Quiet, None, |guest| guest.read());
+            self.enter(place, entry, None, body);
         }
     }
 

@@ -77,8 +77,7 @@ impl Machine {
 
     pub(super) fn capture_begin(&mut self, s: u8, mode: u8) {
         let (stream, mode) = (self.stream(s).handle, u32::from(mode % 3));
-        let begun = call!(self, "cuStreamBeginCapture_v2", stream => u64, mode => u32);
-        if begun.is_success() {
+        if call!(self, "cuStreamBeginCapture_v2", stream => u64, mode => u32).is_success() {
             self.capturing.push(stream);
         }
     }
