@@ -347,7 +347,8 @@ impl Run<'_> {
         let ran = graphs::kernel_runs().into_iter();
         let mut memory = vec![0; BYTES * self.buffers.len()];
         for (part, buffer) in memory.chunks_exact_mut(BYTES).zip(&self.buffers) {
-            let read = cu!("cuMemcpyDtoH_v2", part.as_mut_ptr() => *mut u8, *buffer => u64, BYTES => usize);
+            let read = cu!("cuMemcpyDtoH_v2", part.as_mut_ptr() => *mut u8, *buffer => u64,
+                BYTES => usize);
             assert!(read.is_success());
         }
         // Half of the twins go first, the others after their recorder.
