@@ -13,7 +13,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use slotmap::DefaultKey;
 use std::cell::Cell;
-use std::rc::Rc;
 use std::sync::LazyLock;
 
 thread_local! {
@@ -89,14 +88,16 @@ impl Lane {
         // Read where nothing is measured too: a wrong type shows on every machine.
         let handle = stream_handle(self.stream.bind(py))?;
         let step = OpenStep::given_or_current(py, self.step);
-        let Some(installed) =
-            step.as_ref().map(|step| Rc::clone(&step.installed)).or_else(|| installed(py))
-        else {
+        let is_step = step.is_none();
+        let (step, lane) = if let Some(step) = step {
+            let lane = step.installed.lane(self.name.bind(py))?;
+            (step, lane)
+        } else if let Some(installed) = installed(py) {
+            let lane = installed.lane(self.name.bind(py))?;
+            (OpenStep::begin(installed), lane)
+        } else {
             return Ok(());
         };
-        let lane = installed.lane(self.name.bind(py))?;
-        let is_step = step.is_none();
-        let step = step.unwrap_or_else(|| OpenStep::begin(installed));
         // SAFETY: the Python object that the handle is from is kept; of a bare
         // integer the caller promises as much.
         let stream = unsafe { StreamRef::from_raw(handle) };
