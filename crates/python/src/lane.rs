@@ -3,7 +3,7 @@
 
 use crate::installed::installed;
 use crate::open::{Current, Held, Locked, Nests, Opened};
-use crate::span::{Span, decorate};
+use crate::span::{Span, Work, decorate};
 use crate::step::OpenStep;
 use crate::stream::stream_handle;
 use metrale_gpu_runtime::timing::StreamRef;
@@ -144,14 +144,14 @@ impl Lane {
     #[pyo3(signature = (name, stream=None))]
     fn graph(&self, name: Bound<'_, PyString>, stream: Option<Bound<'_, PyAny>>) -> Span {
         let lane = self.held.key(name.py());
-        Span::graph(name, stream, lane)
+        Span::new(Work::Graph(name.unbind()), stream, lane)
     }
 
     /// A region of this lane, whatever thread or task begins it.
     #[pyo3(signature = (name, stream=None))]
     fn region(&self, name: Bound<'_, PyString>, stream: Option<Bound<'_, PyAny>>) -> Span {
         let lane = self.held.key(name.py());
-        Span::region(name, stream, lane)
+        Span::new(Work::Region(name.unbind()), stream, lane)
     }
 
     /// Whether all launches of the lane are timed; false where it is not open.

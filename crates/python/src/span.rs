@@ -25,7 +25,7 @@ pub(crate) fn decorate<'py>(
 
 /// What is timed: a function or a library's kernel by its handle, the others by their
 /// names.
-enum Work {
+pub(crate) enum Work {
     Function(u64),
     /// The driver tells no name of such a handle.
     Kernel(u64),
@@ -68,7 +68,7 @@ pub(crate) fn launch(
 #[pyfunction]
 #[pyo3(signature = (name, stream=None))]
 pub(crate) fn graph(name: Bound<'_, PyString>, stream: Option<Bound<'_, PyAny>>) -> Span {
-    Span::graph(name, stream, None)
+    Span::new(Work::Graph(name.unbind()), stream, None)
 }
 
 /// GPU work without a function of its own (a library's, a collective, sampling) in the
@@ -77,11 +77,15 @@ pub(crate) fn graph(name: Bound<'_, PyString>, stream: Option<Bound<'_, PyAny>>)
 #[pyfunction]
 #[pyo3(signature = (name, stream=None))]
 pub(crate) fn region(name: Bound<'_, PyString>, stream: Option<Bound<'_, PyAny>>) -> Span {
-    Span::region(name, stream, None)
+    Span::new(Work::Region(name.unbind()), stream, None)
 }
 
 impl Span {
-    fn new(work: Work, stream: Option<Bound<'_, PyAny>>, lane: Option<DefaultKey>) -> Self {
+    pub(crate) fn new(
+        work: Work,
+        stream: Option<Bound<'_, PyAny>>,
+        lane: Option<DefaultKey>,
+    ) -> Self {
         Self { work, stream: stream.map(Bound::unbind), lane, open: Slot::new() }
     }
 
@@ -96,22 +100,6 @@ impl Span {
             !function.is_instance_of::<PyInt>() && function.get_type().name()? == "CUkernel";
         let work = if is_kernel { Work::Kernel(handle) } else { Work::Function(handle) };
         Ok(Self::new(work, stream, lane))
-    }
-
-    pub(crate) fn graph(
-        name: Bound<'_, PyString>,
-        stream: Option<Bound<'_, PyAny>>,
-        lane: Option<DefaultKey>,
-    ) -> Self {
-        Self::new(Work::Graph(name.unbind()), stream, lane)
-    }
-
-    pub(crate) fn region(
-        name: Bound<'_, PyString>,
-        stream: Option<Bound<'_, PyAny>>,
-        lane: Option<DefaultKey>,
-    ) -> Self {
-        Self::new(Work::Region(name.unbind()), stream, lane)
     }
 
     fn begin(&self, py: Python<'_>) -> PyResult<()> {
