@@ -108,7 +108,7 @@ impl Lane {
         let token = if is_timed { py.detach(begin) } else { None };
         // The span's own begin is no part of the lane.
         let began_ns = number.number().map(|_| telemetry.now_ns());
-        claim.open(py, OpenLane { step, lane, stream, token, began_ns, is_step });
+        OpenLane { step, lane, stream, token, began_ns, is_step }.open(py, claim);
         Ok(())
     }
 }

@@ -119,6 +119,13 @@ pub(crate) trait Nests: Clone + 'static {
 
     fn end(self, py: Python<'_>);
 
+    /// From now on this is open, and the thread in it.
+    fn open(self, py: Python<'_>, claim: Claim<'_, Begun>) {
+        let key = Self::OPENED.get(py).borrow_mut().insert(self);
+        let outer = Self::CURRENT.replace(Some(key));
+        claim.open(Begun { key, outer });
+    }
+
     fn get(py: Python<'_>, key: DefaultKey) -> Option<Self> {
         Self::OPENED.get(py).borrow().get(key).cloned()
     }
@@ -134,22 +141,19 @@ pub(crate) trait Nests: Clone + 'static {
 pub(crate) struct Held<T: Nests>(Slot<Begun>, PhantomData<fn() -> T>);
 
 #[derive(Clone, Copy)]
-struct Begun {
+pub(crate) struct Begun {
     key: DefaultKey,
     /// What the thread was in before.
     outer: Option<DefaultKey>,
 }
-
-/// See [`Slot::claim`].
-pub(crate) struct Beginning<'a, T>(Claim<'a, Begun>, PhantomData<fn() -> T>);
 
 impl<T: Nests> Held<T> {
     pub(crate) const fn nothing() -> Self {
         Self(Slot::new(), PhantomData)
     }
 
-    pub(crate) fn claim<'a>(&'a self, py: Python<'a>, what: &str) -> PyResult<Beginning<'a, T>> {
-        Ok(Beginning(self.0.claim(py, what)?, PhantomData))
+    pub(crate) fn claim<'a>(&'a self, py: Python<'a>, what: &str) -> PyResult<Claim<'a, Begun>> {
+        self.0.claim(py, what)
     }
 
     pub(crate) fn key(&self, py: Python<'_>) -> Option<DefaultKey> {
@@ -180,14 +184,5 @@ impl<T: Nests> Drop for Held<T> {
         if self.0.is_open() {
             Python::try_attach(|py| self.end(py));
         }
-    }
-}
-
-impl<T: Nests> Beginning<'_, T> {
-    /// From now on the thread is in `open`.
-    pub(crate) fn open(self, py: Python<'_>, open: T) {
-        let key = T::OPENED.get(py).borrow_mut().insert(open);
-        let outer = T::CURRENT.replace(Some(key));
-        self.0.open(Begun { key, outer });
     }
 }

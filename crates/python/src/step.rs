@@ -76,9 +76,9 @@ impl Step {
 
     fn begin(&self, py: Python<'_>) -> PyResult<()> {
         let claim = self.held.claim(py, "step")?;
-        if let Some(open) = installed(py).map(OpenStep::begin) {
-            open.state(self.shape.get(py).get());
-            claim.open(py, open);
+        if let Some(step) = installed(py).map(OpenStep::begin) {
+            step.state(self.shape.get(py).get());
+            step.open(py, claim);
         }
         Ok(())
     }
