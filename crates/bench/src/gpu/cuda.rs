@@ -48,6 +48,7 @@ functions! {
 {
     init = c"cuInit"(flags: c_uint);
     attribute = c"cuDeviceGetAttribute"(value: &mut c_int, which: c_uint, device: c_int);
+    device_name = c"cuDeviceGetName"(name: &mut [u8; 256], room: c_int, device: c_int);
     retain = c"cuDevicePrimaryCtxRetain"(context: &mut u64, device: c_int);
     set_current = c"cuCtxSetCurrent"(context: u64);
     new_stream = c"cuStreamCreate"(stream: &mut u64, flags: c_uint);
@@ -61,6 +62,14 @@ functions! {
     begin_capture = c"cuStreamBeginCapture_v2"(stream: u64, mode: c_uint);
     end_capture = c"cuStreamEndCapture"(stream: u64, graph: &mut u64);
     instantiate = c"cuGraphInstantiateWithFlags"(exec: &mut u64, graph: u64, flags: u64);
+    clone_graph = c"cuGraphClone"(copy: &mut u64, graph: u64);
+    find_in_clone = c"cuGraphNodeFindInClone"(found: &mut u64, node: u64, copy: u64);
+    add_mark = c"cuGraphAddEventRecordNode"(
+        mark: &mut u64, graph: u64, behind: &u64, count: usize, event: u64
+    );
+    add_edge = c"cuGraphAddDependencies"(graph: u64, from: &u64, to: &u64, count: usize);
+    remove_edge = c"cuGraphRemoveDependencies"(graph: u64, from: &u64, to: &u64, count: usize);
+    upload_graph = c"cuGraphUpload"(exec: u64, stream: u64);
     launch_graph = c"cuGraphLaunch"(exec: u64, stream: u64);
     destroy_graph = c"cuGraphDestroy"(graph: u64);
     destroy_exec = c"cuGraphExecDestroy"(exec: u64);
@@ -78,9 +87,8 @@ pointers {
         *mut *mut c_void, *mut *mut c_void
     );
     to_host = c"cuMemcpyDtoH_v2"(*mut c_void, u64, usize);
-    remove_edges = c"cuGraphRemoveDependencies"(
-        *mut c_void, *const *mut c_void, *const *mut c_void, usize
-    );
+    nodes = c"cuGraphGetNodes"(u64, *mut u64, &mut usize);
+    edges = c"cuGraphGetEdges"(u64, *mut u64, *mut u64, &mut usize);
 }
 }
 

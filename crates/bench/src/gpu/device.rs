@@ -143,13 +143,14 @@ impl Gpu {
         Ok((f64::from(ms) * 1e6).round())
     }
 
-    /// The second form of the read, where the driver has it.
-    pub(crate) fn read_v2(&self, from: Event, to: Event) -> Option<Result<f32, Failure>> {
-        let read = self.driver.api().event_elapsed_time_v2?;
+    /// The same by the second form, where the driver has it.
+    pub(crate) fn elapsed_v2(&self, from: Event, to: Event) -> Result<f64, Failure> {
+        let name = c"cuEventElapsedTime_v2";
+        let read = self.driver.api().event_elapsed_time_v2.ok_or(Failure::Missing(name))?;
         let mut ms = f32::NAN;
         // SAFETY: live events, and a pointer to a live float.
         let status = unsafe { read(&raw mut ms, from.0 as CUevent, to.0 as CUevent) };
-        Some(called(c"cuEventElapsedTime_v2", status).map(|()| ms))
+        called(name, status).map(|()| (f64::from(ms) * 1e6).round())
     }
 
     /// What `cuStreamIsCapturing` tells.
@@ -236,21 +237,41 @@ impl Gpu {
         ended.is_ok() && graph != 0 && self.cuda.destroy_graph(graph).is_ok()
     }
 
-    /// A graph of `nodes` kernels that run for `ns` each, one after another.
-    pub(crate) fn graph(&self, stream: Stream, nodes: usize, ns: u64) -> Result<Graph, Failure> {
-        self.begin_capture(stream, metrale_gpu_sys::cuda::CAPTURE_MODE_RELAXED)?;
-        for _ in 0..nodes {
-            self.launch(self.spin, stream, ns)?;
-        }
-        let (mut graph, mut ready) = (0, 0);
-        self.cuda.end_capture(stream.0, &mut graph)?;
-        self.cuda.instantiate(&mut ready, graph, 0)?;
-        Ok(Graph(ready))
-    }
-
     #[inline]
     pub(crate) fn launch_graph(&self, graph: Graph, stream: Stream) -> Result<(), Failure> {
         self.cuda.launch_graph(graph.0, stream.0)
+    }
+
+    pub(crate) fn upload(&self, graph: Graph, stream: Stream) -> Result<(), Failure> {
+        self.cuda.upload_graph(graph.0, stream.0)
+    }
+
+    /// Destroys an executable, which is used no more.
+    pub(crate) fn destroy(&self, graph: Graph) -> Result<(), Failure> {
+        self.cuda.destroy_exec(graph.0)
+    }
+
+    /// Free memory of the device, bytes.
+    pub(crate) fn free(&self) -> Result<usize, Failure> {
+        let (mut free, mut total) = (0, 0);
+        self.cuda.memory(&mut free, &mut total)?;
+        Ok(free)
+    }
+
+    /// Orders `second` behind what is on `first` now.
+    pub(crate) fn order(&self, first: Stream, event: Event, second: Stream) -> Result<(), Failure> {
+        self.record(event, first)?;
+        self.cuda.wait(second.0, event.0, 0)
+    }
+
+    /// Captures an event-record node.
+    pub(crate) fn record_in_graph(&self, event: Event, stream: Stream) -> Result<(), Failure> {
+        self.cuda.record_in_graph(event.0, stream.0, 1)
+    }
+
+    /// Captures an allocation that is never freed: such a graph is launched once.
+    pub(crate) fn alloc_in_graph(&self, stream: Stream) -> Result<(), Failure> {
+        self.cuda.alloc_on(&mut 0, 1 << 16, stream.0)
     }
 }
 

@@ -4,11 +4,11 @@
 use super::{Body, Section};
 use crate::gpu::Failure;
 use crate::gpu::device::{Gpu, Stream};
-use crate::gpu::item::{Cell, Table};
 use crate::gpu::rig::{self, EVERY};
 use crate::gpu::run::Bench;
-use metrale_gpu_runtime::timing::{Harvest, Recorder};
+use metrale_gpu_runtime::timing::{Harvest, Recorder, RecorderConfig};
 use metrale_telemetry::kernel::LANE_DECODE;
+use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -48,15 +48,15 @@ const HARVESTERS: [(&str, Who); 3] = [
 
 fn measure(bench: &Bench) -> Result<(), Failure> {
     let columns = [
-        ("capture mode", ""),
-        ("who harvests", ""),
-        ("captures", "count"),
-        ("with a harvest inside", "count"),
-        ("survived", "count"),
-        ("lanes landed meanwhile", "count"),
-        ("polls refused", "count"),
+        "capture mode",
+        "who harvests",
+        "captures",
+        "with a harvest inside",
+        "survived",
+        "lanes landed meanwhile",
+        "polls refused",
     ];
-    let mut table = Table::new("captures", "Captures that survived.", &columns);
+    let table = bench.page.table("captures", "Captures that survived.", &columns);
     let mut left = (MODES.len() * HARVESTERS.len()) as u32;
     let mut broken = 0;
     for (mode_name, mode) in MODES {
@@ -64,17 +64,13 @@ fn measure(bench: &Bench) -> Result<(), Failure> {
             let told = case(bench, left, mode, who)?;
             left -= 1;
             broken += told.tried - told.survived;
-            let counts = [told.tried, told.harvested, told.survived, told.landed, told.refused];
-            let counts = counts.map(Cell::count);
-            table.row([mode_name.into(), name.into()].into_iter().chain(counts));
-            bench.tell.table(&table);
+            let Told { tried, harvested, survived, landed, refused } = told;
+            table.row(json!([mode_name, name, tried, harvested, survived, landed, refused]));
         }
     }
-    let survived = unguarded(&bench.gpu)?;
-    let counts = [1, 0, u64::from(survived), 0, 0].map(Cell::count);
+    let survived = u8::from(unguarded(&bench.gpu)?);
     let name = "nobody; an unguarded poll by another thread";
-    table.row(["global".into(), name.into()].into_iter().chain(counts));
-    bench.tell.table(&table);
+    table.row(json!(["global", name, 1, 0, survived, 0, 0]));
     if broken > 0 {
         return Err(Failure::Other(format!("{broken} captures were broken")));
     }
@@ -93,12 +89,12 @@ struct Told {
 
 fn case(bench: &Bench, left: u32, mode: u32, who: Who) -> Result<Told, Failure> {
     let gpu = &bench.gpu;
-    let telemetry = rig::telemetry(EVERY.config.unwrap_or_default())?;
     let harvest = match who {
         Who::Recorder => Harvest::OwnThread(INTERVAL),
         Who::Other | Who::Capturing => Harvest::Explicit,
     };
-    let recorder = rig::recorder(gpu, telemetry, harvest)?;
+    let config = RecorderConfig { harvest, ..RecorderConfig::default() };
+    let recorder = rig::recorder(gpu, rig::telemetry(EVERY)?, config)?;
     let streams = (gpu.stream()?, gpu.stream()?);
     let apart = gpu.stream()?;
     let stop = AtomicBool::new(false);

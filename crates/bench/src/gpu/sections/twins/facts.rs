@@ -5,9 +5,10 @@ use super::{KERNEL_NS, chain, spans};
 use crate::gpu::Failure;
 use crate::gpu::device::{Event, Stream};
 use crate::gpu::graphs::Form;
-use crate::gpu::item::{Cell, Table};
+use crate::gpu::page::{figure, figure_or};
 use crate::gpu::run::Bench;
 use crate::gpu::stats::summary;
+use serde_json::json;
 use std::time::Instant;
 
 pub(super) fn making(bench: &Bench, stream: Stream, _: &[Event]) -> Result<(), Failure> {
@@ -15,15 +16,15 @@ pub(super) fn making(bench: &Bench, stream: Stream, _: &[Event]) -> Result<(), F
     const TOGETHER: usize = 8;
     let gpu = &bench.gpu;
     let columns = [
-        ("nodes", "count"),
-        ("clone", "µs"),
-        ("instantiation", "µs"),
-        ("upload", "µs"),
-        ("memory", "kB"),
-        ("memory by node", "bytes"),
+        "nodes",
+        "clone, µs",
+        "instantiation, µs",
+        "upload, µs",
+        "memory, kB",
+        "memory by node, bytes",
     ];
     let title = "What an executable of a chain takes; memory is a mean of eight.";
-    let mut table = Table::new("making", title, &columns);
+    let table = bench.page.table("making", title, &columns);
     for nodes in [16, 64, 256, 1_024, 4_096] {
         let source = chain(bench, stream, nodes)?;
         let (mut clones, mut made, mut sent, mut ready) =
@@ -45,16 +46,15 @@ pub(super) fn making(bench: &Bench, stream: Stream, _: &[Event]) -> Result<(), F
         }
         let bytes = (free as f64 - gpu.free()? as f64) / TOGETHER as f64;
         ready.into_iter().try_for_each(|graph| gpu.destroy(graph))?;
-        let median = |us| Cell::or_none(summary(us).map(|us| us.median), 1, "-");
-        table.row([
-            Cell::count(nodes as u64),
+        let median = |us| figure_or(summary(us).map(|us| us.median), 1, "-");
+        table.row(json!([
+            nodes,
             median(clones),
             median(made),
             median(sent),
-            Cell::number(bytes / 1e3, 1),
-            Cell::number(bytes / nodes as f64, 0),
-        ]);
-        bench.tell.table(&table);
+            figure(bytes / 1e3, 1),
+            figure(bytes / nodes as f64, 0),
+        ]));
     }
     Ok(())
 }
@@ -71,23 +71,17 @@ pub(super) fn programmatic(bench: &Bench, stream: Stream, events: &[Event]) -> R
     ];
     let names = ["full", "full, with marks", "programmatic", "programmatic, with marks"];
     let title = "A chain of 64 by the kind of its edges; the kernels trigger nothing early.";
-    let mut table = Table::new("programmatic", title, &[("edges", ""), ("span", "µs")]);
+    let table = bench.page.table("programmatic", title, &["edges", "span, µs"]);
     for (name, span) in names.into_iter().zip(spans(bench, stream, &graphs, |_| Ok(()))?) {
-        table.row([name.into(), Cell::number(span / 1e3, 1)]);
+        table.row(json!([name, figure(span / 1e3, 1)]));
     }
-    bench.tell.table(&table);
     Ok(())
 }
 
 pub(super) fn facts(bench: &Bench, stream: Stream, events: &[Event]) -> Result<(), Failure> {
-    let mut table =
-        Table::new("facts", "What this driver does.", &[("question", ""), ("answer", "")]);
-    table.row([
-        "an event of a graph is not ready again".into(),
-        flips(bench, stream, events)?.into(),
-    ]);
-    table.row(["a launch that fails enqueues".into(), failed(bench, stream, events)?.into()]);
-    bench.tell.table(&table);
+    let table = bench.page.table("facts", "What this driver does.", &["question", "answer"]);
+    table.row(json!(["an event of a graph is not ready again", flips(bench, stream, events)?]));
+    table.row(json!(["a launch that fails enqueues", failed(bench, stream, events)?]));
     Ok(())
 }
 
