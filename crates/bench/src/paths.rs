@@ -18,7 +18,7 @@ use std::ffi::c_void;
 use std::hint::black_box;
 
 /// A path.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct HotPath {
     /// Its name in `limits.toml`. What starts with `naive_` is there to compare
     /// with and has no limit.
@@ -28,6 +28,7 @@ pub struct HotPath {
     /// The path whose instructions are in this one and are taken off.
     pub minus: Option<&'static str>,
     /// Runs it so many times.
+    #[serde(skip)]
     pub run: fn(u64),
 }
 
