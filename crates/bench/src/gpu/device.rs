@@ -7,25 +7,16 @@
 //! section.
 
 use super::Failure;
-use super::cuda::{Functions, called};
+use super::cuda::{Event, Functions, Stream, called};
 use super::ptx::KERNELS;
 use metrale_gpu_runtime::timing::{ContextRef, KernelRef, StreamRef};
 use metrale_gpu_sys::cuda::{CUevent, Driver, EVENT_DEFAULT, Status};
 use std::ffi::{CStr, CString, c_void};
 use std::sync::Arc;
 
-/// A stream that does not wait for the legacy one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stream(pub(super) u64);
-/// An event that takes the time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Event(pub(super) u64);
 /// A kernel that takes one number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel(u64);
-/// A graph, ready to be launched.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Graph(pub(super) u64);
 
 /// `CU_STREAM_NON_BLOCKING`.
 const NON_BLOCKING: u32 = 1;
@@ -33,7 +24,7 @@ const NON_BLOCKING: u32 = 1;
 /// See the module.
 pub(crate) struct Gpu {
     pub(crate) driver: Arc<Driver>,
-    pub(super) cuda: Functions,
+    pub(crate) cuda: Functions,
     pub(crate) context: u64,
     /// Does nothing.
     pub(crate) empty: Kernel,
@@ -67,14 +58,14 @@ impl Gpu {
         };
         gpu.enter()?;
         gpu.load()?;
-        gpu.cuda.alloc(&mut gpu.memory, 8 * TICKS)?;
+        gpu.memory = gpu.cuda.alloc(8 * TICKS)?;
         // A driver may load a kernel only when it is first run.
         let stream = gpu.stream()?;
         for kernel in [gpu.empty, gpu.spin] {
             gpu.launch(kernel, stream, 0)?;
         }
         gpu.stamped(stream, 0)?;
-        gpu.sync(stream)?;
+        gpu.cuda.sync(stream)?;
         gpu.tick(stream)?;
         Ok(gpu)
     }
@@ -107,28 +98,20 @@ impl Gpu {
     }
 
     pub(crate) fn stream(&self) -> Result<Stream, Failure> {
-        let mut stream = 0;
-        self.cuda.new_stream(&mut stream, NON_BLOCKING)?;
-        Ok(Stream(stream))
+        self.cuda.stream(NON_BLOCKING)
     }
 
     pub(crate) fn event(&self) -> Result<Event, Failure> {
-        let mut event = 0;
-        self.cuda.new_event(&mut event, EVENT_DEFAULT)?;
-        Ok(Event(event))
+        self.cuda.event(EVENT_DEFAULT)
     }
 
     pub(crate) fn events(&self, count: usize) -> Result<Vec<Event>, Failure> {
         (0..count).map(|_| self.event()).collect()
     }
 
-    pub(crate) fn record(&self, event: Event, stream: Stream) -> Result<(), Failure> {
-        self.cuda.record(event.0, stream.0)
-    }
-
     /// Whether the event is over.
     pub(crate) fn query(&self, event: Event) -> Result<bool, Failure> {
-        match self.cuda.query(event.0) {
+        match self.cuda.query(event) {
             Ok(()) => Ok(true),
             Err(Failure::Call { status, .. }) if status == Status::ERROR_NOT_READY => Ok(false),
             Err(failure) => Err(failure),
@@ -138,9 +121,7 @@ impl Gpu {
     /// Nanoseconds between two events that are over, by the first form of the
     /// read.
     pub(crate) fn elapsed(&self, from: Event, to: Event) -> Result<f64, Failure> {
-        let mut ms = f32::NAN;
-        self.cuda.elapsed(&mut ms, from.0, to.0)?;
-        Ok((f64::from(ms) * 1e6).round())
+        self.cuda.elapsed_ms(from, to).map(ns)
     }
 
     /// The same by the second form, where the driver has it.
@@ -150,24 +131,7 @@ impl Gpu {
         let mut ms = f32::NAN;
         // SAFETY: live events, and a pointer to a live float.
         let status = unsafe { read(&raw mut ms, from.0 as CUevent, to.0 as CUevent) };
-        called(name, status).map(|()| (f64::from(ms) * 1e6).round())
-    }
-
-    /// What `cuStreamIsCapturing` tells.
-    pub(crate) fn capturing(&self, stream: Stream) -> Result<u32, Failure> {
-        let mut told = u32::MAX;
-        self.cuda.capturing(stream.0, &mut told)?;
-        Ok(told)
-    }
-
-    /// Puts this thread into a capture mode and gives the one before.
-    pub(crate) fn exchange_mode(&self, mut mode: u32) -> Result<u32, Failure> {
-        self.cuda.exchange_mode(&mut mode)?;
-        Ok(mode)
-    }
-
-    pub(crate) fn sync(&self, stream: Stream) -> Result<(), Failure> {
-        self.cuda.sync_stream(stream.0)
+        called(name, status).map(|()| ns(ms))
     }
 
     /// Launches one thread of a kernel of one argument.
@@ -192,7 +156,7 @@ impl Gpu {
         let (arguments, none) = (arguments.as_mut_ptr(), std::ptr::null_mut());
         let launch = self.cuda.launch;
         // SAFETY: a loaded kernel that takes so many numbers, and a live stream.
-        let status = unsafe { launch(kernel.0, 1, 1, 1, 1, 1, 1, 0, stream.0, arguments, none) };
+        let status = unsafe { launch(kernel.0, 1, 1, 1, 1, 1, 1, 0, stream, arguments, none) };
         called(c"cuLaunchKernel", status)
     }
 
@@ -219,36 +183,18 @@ impl Gpu {
     /// Times of `%globaltimer` that follow each other and differ, ns.
     pub(crate) fn tick(&self, stream: Stream) -> Result<Vec<f64>, Failure> {
         self.launch_with(self.ticks, stream, [self.memory, TICKS as u64])?;
-        self.sync(stream)?;
+        self.cuda.sync(stream)?;
         let mut times = vec![0u64; TICKS];
         self.read(&mut times)?;
         let first = times.first().copied().unwrap_or(0);
         Ok(times.iter().map(|time| time.wrapping_sub(first) as f64).collect())
     }
 
-    pub(crate) fn begin_capture(&self, stream: Stream, mode: u32) -> Result<(), Failure> {
-        self.cuda.begin_capture(stream.0, mode)
-    }
-
     /// Ends a capture; whether it succeeded and gave a graph, which is destroyed.
     pub(crate) fn end_capture(&self, stream: Stream) -> bool {
         let mut graph = 0;
-        let ended = self.cuda.end_capture(stream.0, &mut graph);
+        let ended = self.cuda.end_capture(stream, &mut graph);
         ended.is_ok() && graph != 0 && self.cuda.destroy_graph(graph).is_ok()
-    }
-
-    #[inline]
-    pub(crate) fn launch_graph(&self, graph: Graph, stream: Stream) -> Result<(), Failure> {
-        self.cuda.launch_graph(graph.0, stream.0)
-    }
-
-    pub(crate) fn upload(&self, graph: Graph, stream: Stream) -> Result<(), Failure> {
-        self.cuda.upload_graph(graph.0, stream.0)
-    }
-
-    /// Destroys an executable, which is used no more.
-    pub(crate) fn destroy(&self, graph: Graph) -> Result<(), Failure> {
-        self.cuda.destroy_exec(graph.0)
     }
 
     /// Free memory of the device, bytes.
@@ -260,19 +206,14 @@ impl Gpu {
 
     /// Orders `second` behind what is on `first` now.
     pub(crate) fn order(&self, first: Stream, event: Event, second: Stream) -> Result<(), Failure> {
-        self.record(event, first)?;
-        self.cuda.wait(second.0, event.0, 0)
+        self.cuda.record(event, first)?;
+        self.cuda.wait(second, event, 0)
     }
+}
 
-    /// Captures an event-record node.
-    pub(crate) fn record_in_graph(&self, event: Event, stream: Stream) -> Result<(), Failure> {
-        self.cuda.record_in_graph(event.0, stream.0, 1)
-    }
-
-    /// Captures an allocation that is never freed: such a graph is launched once.
-    pub(crate) fn alloc_in_graph(&self, stream: Stream) -> Result<(), Failure> {
-        self.cuda.alloc_on(&mut 0, 1 << 16, stream.0)
-    }
+/// Whole nanoseconds of a reading.
+fn ns(ms: f32) -> f64 {
+    (f64::from(ms) * 1e6).round()
 }
 
 impl Stream {

@@ -5,8 +5,8 @@
 //! Nothing is destroyed but what is made again and again: see [`super::device`].
 
 use super::Failure;
-use super::cuda::{called, library};
-use super::device::{Event, Gpu, Graph, Stream};
+use super::cuda::{Event, Graph, Stream, called, function, library};
+use super::device::Gpu;
 use metrale_gpu_runtime::timing::RawGraph;
 use metrale_gpu_sys::cuda::{CAPTURE_MODE_RELAXED, CUgraphEdgeData, Status};
 use std::collections::{BTreeMap, VecDeque};
@@ -42,10 +42,10 @@ impl Gpu {
         stream: Stream,
         capture: impl FnOnce() -> Result<(), Failure>,
     ) -> Result<Source, Failure> {
-        self.begin_capture(stream, CAPTURE_MODE_RELAXED)?;
+        self.cuda.begin_capture(stream, CAPTURE_MODE_RELAXED)?;
         capture()?;
         let mut graph = 0;
-        self.cuda.end_capture(stream.0, &mut graph)?;
+        self.cuda.end_capture(stream, &mut graph)?;
         let (mut count, mut from, mut to) = (MOST, vec![0; MOST], vec![0; MOST]);
         // SAFETY: there is room for so many.
         let told = unsafe { (self.cuda.nodes)(graph, from.as_mut_ptr(), &mut count) };
@@ -71,18 +71,12 @@ impl Gpu {
                 nodes.push((node, next));
             }
         }
-        Ok(Source { graph, ready: self.instantiate(graph)?, nodes })
+        Ok(Source { graph, ready: self.cuda.instantiate(graph, 0)?, nodes })
     }
 
     /// A graph of `nodes` kernels that run for `ns` each, one after another.
     pub(crate) fn chain(&self, stream: Stream, nodes: usize, ns: u64) -> Result<Source, Failure> {
         self.source(stream, || (0..nodes).try_for_each(|_| self.launch(self.spin, stream, ns)))
-    }
-
-    pub(crate) fn instantiate(&self, graph: u64) -> Result<Graph, Failure> {
-        let mut exec = 0;
-        self.cuda.instantiate(&mut exec, graph, 0)?;
-        Ok(Graph(exec))
     }
 
     /// An executable of a copy with marks: each is behind the node of that place.
@@ -96,21 +90,12 @@ impl Gpu {
         for (place, event) in marks {
             self.mark(source, copy, form, (place, event))?;
         }
-        self.instantiate(copy)
+        self.cuda.instantiate(copy, 0)
     }
 
     /// A copy of the graph.
     pub(crate) fn copy(&self, source: &Source) -> Result<u64, Failure> {
-        let mut copy = 0;
-        self.cuda.clone_graph(&mut copy, source.graph)?;
-        Ok(copy)
-    }
-
-    /// The node of a copy that is `node` in the original.
-    fn copied(&self, node: u64, copy: u64) -> Result<u64, Failure> {
-        let mut found = 0;
-        self.cuda.find_in_clone(&mut found, node, copy)?;
-        Ok(found)
+        self.cuda.clone_graph(source.graph)
     }
 
     /// Adds a mark to a copy.
@@ -122,10 +107,10 @@ impl Gpu {
         (place, event): (usize, Event),
     ) -> Result<(), Failure> {
         let (node, behind) = &source.nodes[place % source.nodes.len()];
-        let (node, mut mark) = (self.copied(*node, copy)?, 0);
-        self.cuda.add_mark(&mut mark, copy, &node, 1, event.0)?;
+        let node = self.cuda.find_in_clone(*node, copy)?;
+        let mark = self.cuda.add_mark(copy, &node, 1, event)?;
         for next in behind.iter().filter(|_| form != Form::Leaf) {
-            let next = self.copied(*next, copy)?;
+            let next = self.cuda.find_in_clone(*next, copy)?;
             self.cuda.add_edge(copy, &mark, &next, 1)?;
             if form == Form::Cut {
                 self.cuda.remove_edge(copy, &node, &next, 1)?;
@@ -141,16 +126,15 @@ impl Gpu {
         marks: &[(usize, Event)],
     ) -> Result<Graph, Failure> {
         let name = c"cuGraphAddDependencies_v2";
-        let library = library(&self.driver)?;
         // SAFETY: the driver gives that name this signature.
-        let add = unsafe { library.get::<AddEdges>(name.to_bytes_with_nul()) };
-        let add = *add.map_err(|_| Failure::Missing(name))?;
+        let add: AddEdges = unsafe { function(&*library(&self.driver)?, name) }?;
         // `CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC` and its kind of edge.
         let data = CUgraphEdgeData { from_port: 1, kind: 1, ..CUgraphEdgeData::default() };
         let copy = self.copy(source)?;
         for (node, behind) in &source.nodes {
             for next in behind {
-                let (node, next) = (self.copied(*node, copy)?, self.copied(*next, copy)?);
+                let find = |node: &u64| self.cuda.find_in_clone(*node, copy);
+                let (node, next) = (find(node)?, find(next)?);
                 self.cuda.remove_edge(copy, &node, &next, 1)?;
                 called(name, add(copy, &node, &next, &data, 1))?;
             }
@@ -158,7 +142,7 @@ impl Gpu {
         for mark in marks {
             self.mark(source, copy, Form::Between, *mark)?;
         }
-        self.instantiate(copy)
+        self.cuda.instantiate(copy, 0)
     }
 
     /// The recorder's view of a graph.

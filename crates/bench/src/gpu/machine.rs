@@ -25,9 +25,8 @@ pub(super) fn machine(driver: &Driver, device: u32) -> Result<Vec<(String, Strin
     }
     let ordinal = i32::try_from(device).unwrap_or(i32::MAX);
     let attribute = |number| {
-        let mut value = 0;
-        let told = cuda.attribute(&mut value, number, ordinal);
-        told.map_or("not told".to_owned(), |()| value.to_string())
+        let told = cuda.attribute(number, ordinal);
+        told.map_or("not told".to_owned(), |value| value.to_string())
     };
     let mut name = [0; 256];
     let device_name = match cuda.device_name(&mut name, 256, ordinal) {

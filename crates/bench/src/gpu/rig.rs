@@ -2,7 +2,8 @@
 //! Recorders as a server would have them, and its steps.
 
 use super::Failure;
-use super::device::{Event, Gpu, Graph, Stream};
+use super::cuda::{Event, Graph, Stream};
+use super::device::Gpu;
 use metrale_gpu_runtime::timing::{
     ContextRef, GraphRef, Harvest, LANE_SLOTS, Recorder, RecorderConfig, SPAN_SLOTS,
 };
@@ -97,7 +98,7 @@ pub(crate) fn step(
             Work::Eager { launches, ns } => {
                 (0..launches).try_for_each(|_| gpu.launch(gpu.spin, stream, ns))
             }
-            Work::Graph(graph) => gpu.launch_graph(graph, stream),
+            Work::Graph(graph) => gpu.cuda.launch_graph(graph, stream),
         };
     };
     let step = recorder.step();
@@ -113,7 +114,7 @@ pub(crate) fn step(
             }
             Work::Graph(graph) if lane + 1 == LANES.len() => {
                 let _launch = guard.launch_guard(name);
-                gpu.launch_graph(graph, stream)?;
+                gpu.cuda.launch_graph(graph, stream)?;
             }
             Work::Graph(_) => {}
         }
@@ -175,9 +176,9 @@ impl Around {
         stream: Stream,
         work: impl FnOnce() -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        gpu.record(self.from, stream)?;
+        gpu.cuda.record(self.from, stream)?;
         let given = work()?;
-        gpu.record(self.to, stream)?;
+        gpu.cuda.record(self.to, stream)?;
         Ok(given)
     }
 

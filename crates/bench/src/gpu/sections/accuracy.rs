@@ -3,7 +3,7 @@
 
 use super::{Body, Section};
 use crate::gpu::Failure;
-use crate::gpu::device::Stream;
+use crate::gpu::cuda::Stream;
 use crate::gpu::page::{figure, figure_or};
 use crate::gpu::rig::{self, EVERY};
 use crate::gpu::run::Bench;
@@ -98,13 +98,13 @@ fn once(
         kernels.iter().map(|kernel| kernel.total_ns).sum()
     };
     let before = landed();
-    gpu.sync(stream)?;
+    gpu.cuda.sync(stream)?;
     if queued {
         gpu.launch(gpu.spin, stream, BEFORE_NS)?;
     }
     let step = recorder.telemetry().step_begin();
     rig::span(gpu, stream, recorder, step, || gpu.stamped(stream, ns))?;
-    gpu.sync(stream)?;
+    gpu.cuda.sync(stream)?;
     rig::settle(recorder)?;
     let span = (landed() - before) as f64;
     if gpu.is_simulated() {

@@ -3,7 +3,8 @@
 
 use super::{Body, Section};
 use crate::gpu::Failure;
-use crate::gpu::device::{Gpu, Stream};
+use crate::gpu::cuda::Stream;
+use crate::gpu::device::Gpu;
 use crate::gpu::rig::{self, EVERY};
 use crate::gpu::run::Bench;
 use metrale_gpu_runtime::timing::{Harvest, Recorder, RecorderConfig};
@@ -111,8 +112,8 @@ fn case(bench: &Bench, left: u32, mode: u32, who: Who) -> Result<Told, Failure> 
         let ended = beside.join();
         ended.map_err(|_| Failure::Other("the recording thread panicked".to_owned()))?
     })?;
-    gpu.sync(apart)?;
-    gpu.sync(streams.1)?;
+    gpu.cuda.sync(apart)?;
+    gpu.cuda.sync(streams.1)?;
     rig::settle(&recorder)?;
     told.landed = recorder.lane_ledger().landed;
     told.refused = recorder.health().polls_refused;
@@ -156,7 +157,7 @@ fn capture(
     who: Who,
 ) -> bool {
     let before = recorder.lane_ledger().landed;
-    let mut fine = gpu.begin_capture(captured, mode).is_ok();
+    let mut fine = gpu.cuda.begin_capture(captured, mode).is_ok();
     let began = Instant::now();
     for _ in 0..4 {
         fine &= gpu.launch(gpu.empty, captured, 0).is_ok();
@@ -179,9 +180,9 @@ fn capture(
 fn unguarded(gpu: &Gpu) -> Result<bool, Failure> {
     let (captured, apart) = (gpu.stream()?, gpu.stream()?);
     let event = gpu.event()?;
-    gpu.record(event, apart)?;
-    gpu.sync(apart)?;
-    gpu.begin_capture(captured, 0)?;
+    gpu.cuda.record(event, apart)?;
+    gpu.cuda.sync(apart)?;
+    gpu.cuda.begin_capture(captured, 0)?;
     let polled = std::thread::scope(|scope| scope.spawn(|| gpu.query(event)).join());
     let survived = gpu.end_capture(captured);
     // What the poll itself is answered does not matter.

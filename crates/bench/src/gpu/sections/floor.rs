@@ -47,13 +47,13 @@ fn measure(bench: &Bench) -> Result<(), Failure> {
             }
             let pairs = || events.chunks_exact(2).take(pairs);
             for pair in pairs() {
-                gpu.record(pair[0], stream)?;
-                gpu.record(pair[1], stream)?;
+                gpu.cuda.record(pair[0], stream)?;
+                gpu.cuda.record(pair[1], stream)?;
                 if between {
                     gpu.launch(gpu.spin, stream, 2_000)?;
                 }
             }
-            gpu.sync(stream)?;
+            gpu.cuda.sync(stream)?;
             for pair in pairs() {
                 let ns = gpu.elapsed(pair[0], pair[1])?;
                 // The first of anything is slow.

@@ -3,7 +3,7 @@
 
 use super::{Body, Section};
 use crate::gpu::Failure;
-use crate::gpu::device::{Event, Stream};
+use crate::gpu::cuda::{Event, Stream};
 use crate::gpu::rig::{self, DEFAULT, EVERY, dropped};
 use crate::gpu::run::Bench;
 use crate::gpu::stats::summary;
@@ -58,17 +58,16 @@ fn table<'b>(
 fn calls(rig: &Rig) -> Result<(), Failure> {
     let (gpu, stream, events) = (&rig.bench.gpu, rig.stream, &rig.events);
     let row = table(rig.bench, "calls", "Driver calls.");
-    let record = |at: usize| gpu.record(events[at], stream);
+    let (mut told, mut mode) = (0, CAPTURE_MODE_RELAXED);
+    let record = |at: usize| gpu.cuda.record(events[at], stream);
     row("event record", rig.cost(|| rig.quiet(), record));
     for (name, busy) in
         [("capture query, idle stream", false), ("capture query, busy stream", true)]
     {
-        row(name, rig.cost(|| rig.recorded(busy), |_| gpu.capturing(stream)));
+        row(name, rig.cost(|| rig.recorded(busy), |_| gpu.cuda.capturing(stream, &mut told)));
     }
-    let mut mode = CAPTURE_MODE_RELAXED;
-    let exchange = |_| gpu.exchange_mode(mode).map(|before| mode = before);
-    row("capture mode exchange", rig.cost(|| Ok(()), exchange));
-    gpu.exchange_mode(0)?;
+    row("capture mode exchange", rig.cost(|| Ok(()), |_| gpu.cuda.exchange_mode(&mut mode)));
+    gpu.cuda.exchange_mode(&mut 0)?;
     for (name, busy) in [("event query, not ready", true), ("event query, ready", false)] {
         let query = |at: usize| match gpu.query(events[at])? {
             ready if ready != busy => Ok(()),
@@ -146,7 +145,7 @@ impl Rig<'_> {
 
     /// The stream is done with all it was given.
     fn quiet(&self) -> Result<(), Failure> {
-        self.bench.gpu.sync(self.stream)
+        self.bench.gpu.cuda.sync(self.stream)
     }
 
     /// Every event is recorded; behind work that takes its time, or long done.
@@ -157,7 +156,7 @@ impl Rig<'_> {
             gpu.launch(gpu.spin, self.stream, BUSY_NS)?;
         }
         for event in &self.events {
-            gpu.record(*event, self.stream)?;
+            gpu.cuda.record(*event, self.stream)?;
         }
         if busy { Ok(()) } else { self.quiet() }
     }

@@ -4,7 +4,7 @@
 
 use super::{Body, Section};
 use crate::gpu::Failure;
-use crate::gpu::device::Stream;
+use crate::gpu::cuda::Stream;
 use crate::gpu::page::figure;
 use crate::gpu::rig::{self, Around, WATCHES, Work};
 use crate::gpu::run::Bench;
@@ -135,7 +135,7 @@ fn block(
     for _ in 0..WARM {
         rig::step(gpu, stream, work, named)?;
     }
-    gpu.sync(stream)?;
+    gpu.cuda.sync(stream)?;
     if let Some((telemetry, level)) = level {
         telemetry.set_level(level);
     }
@@ -148,7 +148,7 @@ fn block(
             rig::step(gpu, stream, work, named)?;
             Ok(began.elapsed().as_nanos() as f64)
         })?;
-        gpu.sync(stream)?;
+        gpu.cuda.sync(stream)?;
         block.host_ns += took / steps as f64;
         block.gpu_ns += around.ns(gpu)? / steps as f64;
         block.hosts_ns.push(took);

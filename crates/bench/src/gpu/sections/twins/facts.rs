@@ -3,7 +3,7 @@
 
 use super::{KERNEL_NS, chain, spans};
 use crate::gpu::Failure;
-use crate::gpu::device::{Event, Stream};
+use crate::gpu::cuda::{Event, Stream};
 use crate::gpu::graphs::Form;
 use crate::gpu::page::{figure, figure_or};
 use crate::gpu::run::Bench;
@@ -36,16 +36,16 @@ pub(super) fn making(bench: &Bench, stream: Stream, _: &[Event]) -> Result<(), F
             let copy = gpu.copy(&source)?;
             clones.push(us(began));
             let began = Instant::now();
-            let graph = gpu.instantiate(copy)?;
+            let graph = gpu.cuda.instantiate(copy, 0)?;
             made.push(us(began));
             let began = Instant::now();
-            gpu.upload(graph, stream)?;
-            gpu.sync(stream)?;
+            gpu.cuda.upload_graph(graph, stream)?;
+            gpu.cuda.sync(stream)?;
             sent.push(us(began));
             ready.push(graph);
         }
         let bytes = (free as f64 - gpu.free()? as f64) / TOGETHER as f64;
-        ready.into_iter().try_for_each(|graph| gpu.destroy(graph))?;
+        ready.into_iter().try_for_each(|graph| gpu.cuda.destroy_exec(graph))?;
         let median = |us| figure_or(summary(us).map(|us| us.median), 1, "-");
         table.row(json!([
             nodes,
@@ -90,12 +90,12 @@ fn flips(bench: &Bench, stream: Stream, events: &[Event]) -> Result<&'static str
     let gpu = &bench.gpu;
     let source = chain(bench, stream, 8)?;
     let graph = gpu.marked(&source, Form::Between, [(4, events[0])])?;
-    gpu.launch_graph(graph, stream)?;
-    gpu.sync(stream)?;
+    gpu.cuda.launch_graph(graph, stream)?;
+    gpu.cuda.sync(stream)?;
     gpu.launch(gpu.spin, stream, 50_000_000)?;
-    gpu.launch_graph(graph, stream)?;
+    gpu.cuda.launch_graph(graph, stream)?;
     let is_ready = gpu.query(events[0])?;
-    gpu.sync(stream)?;
+    gpu.cuda.sync(stream)?;
     Ok(if is_ready { "later than its launch is queued" } else { "when its launch is queued" })
 }
 
@@ -106,20 +106,20 @@ fn failed(bench: &Bench, stream: Stream, events: &[Event]) -> Result<&'static st
         return Ok("unknown");
     };
     let source = gpu.source(stream, || {
-        gpu.alloc_in_graph(stream)?;
+        gpu.cuda.alloc_on(1 << 16, stream)?;
         gpu.launch(gpu.spin, stream, KERNEL_NS)?;
-        gpu.record_in_graph(*inside, stream)
+        gpu.cuda.record_in_graph(*inside, stream, 1)
     })?;
-    gpu.record(*first, stream)?;
-    gpu.launch_graph(source.ready, stream)?;
-    gpu.sync(stream)?;
+    gpu.cuda.record(*first, stream)?;
+    gpu.cuda.launch_graph(source.ready, stream)?;
+    gpu.cuda.sync(stream)?;
     let before = gpu.elapsed(*first, *inside)?;
     gpu.launch(gpu.spin, stream, 2_000_000)?;
-    if gpu.launch_graph(source.ready, stream).is_ok() {
-        gpu.sync(stream)?;
+    if gpu.cuda.launch_graph(source.ready, stream).is_ok() {
+        gpu.cuda.sync(stream)?;
         return Ok("unknown: a second launch with memory taken is accepted");
     }
-    gpu.sync(stream)?;
+    gpu.cuda.sync(stream)?;
     let is_same = gpu.elapsed(*first, *inside)? == before;
     Ok(if is_same { "nothing" } else { "its nodes, all the same" })
 }

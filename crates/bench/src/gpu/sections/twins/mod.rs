@@ -5,7 +5,7 @@ mod facts;
 
 use super::{Body, Section};
 use crate::gpu::Failure;
-use crate::gpu::device::{Event, Graph, Stream};
+use crate::gpu::cuda::{Event, Graph, Stream};
 use crate::gpu::graphs::{Form, Source};
 use crate::gpu::page::{figure, figure_or};
 use crate::gpu::rig::{self, Around, EVERY};
@@ -97,8 +97,8 @@ fn spans(
         for (at, graph) in graphs.iter().enumerate() {
             // Queued behind work, as in a busy server.
             gpu.launch(gpu.spin, stream, 100_000)?;
-            around.run(gpu, stream, || gpu.launch_graph(*graph, stream))?;
-            gpu.sync(stream)?;
+            around.run(gpu, stream, || gpu.cuda.launch_graph(*graph, stream))?;
+            gpu.cuda.sync(stream)?;
             if round > 0 {
                 told[at].push(around.ns(gpu)?);
                 each(at)?;
@@ -152,7 +152,7 @@ fn lag(bench: &Bench, stream: Stream, events: &[Event], chain: &Source) -> Resul
         gpu.mark(chain, copy, Form::Leaf, (8 * at, pair[1]))?;
     }
     let mut lags = Vec::new();
-    spans(bench, stream, &[gpu.instantiate(copy)?], |_| {
+    spans(bench, stream, &[gpu.cuda.instantiate(copy, 0)?], |_| {
         for pair in &pairs {
             lags.push(gpu.elapsed(pair[0], pair[1])?);
         }
@@ -182,11 +182,11 @@ fn launches(bench: &Bench, stream: Stream, events: &[Event]) -> Result<(), Failu
         let marks = (0..count).map(|mark| mark * apart).zip(events.iter().copied());
         let graph = gpu.marked(&source, Form::Between, marks)?;
         let budget = bench.budget.part((4 * PARTS.len() * (counts.len() - at)) as u32);
-        let prepare = || gpu.sync(stream);
-        let cost = cost(&budget, ROUNDS, 8, prepare, |_| gpu.launch_graph(graph, stream))?;
+        let prepare = || gpu.cuda.sync(stream);
+        let cost = cost(&budget, ROUNDS, 8, prepare, |_| gpu.cuda.launch_graph(graph, stream))?;
         table.row(cost.row(count));
     }
-    gpu.sync(stream)
+    gpu.cuda.sync(stream)
 }
 
 fn recorder(bench: &Bench, stream: Stream, _: &[Event]) -> Result<(), Failure> {
@@ -225,7 +225,7 @@ fn recorder(bench: &Bench, stream: Stream, _: &[Event]) -> Result<(), Failure> {
             let call = c"cuGraphLaunch";
             launched.map_err(|status| Failure::Call { call, status })?;
             drop(step);
-            gpu.sync(stream)?;
+            gpu.cuda.sync(stream)?;
             rig::settle(&recorder)?;
             // Marks are read behind the spans.
             (0..4).for_each(|_| _ = recorder.harvest());
