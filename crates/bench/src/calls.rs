@@ -13,35 +13,26 @@ use std::collections::BTreeMap;
 /// Calls by the name of the driver function.
 pub type Calls = BTreeMap<&'static str, u64>;
 
-/// A workload.
-#[derive(Clone, Copy, Debug)]
-pub struct Workload {
-    /// Its name in `limits.toml`.
-    pub name: &'static str,
-    /// Runs it and counts the recorder's calls.
-    pub run: fn() -> Calls,
-}
-
-const fn workload(name: &'static str, run: fn() -> Calls) -> Workload {
-    Workload { name, run }
-}
+/// A workload: its name in `limits.toml`, and what runs it and counts the
+/// recorder's calls.
+pub type Workload = (&'static str, fn() -> Calls);
 
 /// All of them.
 pub const WORKLOADS: &[Workload] = &[
-    workload("off", || steps(Level::Off)),
-    workload("basic", || steps(Level::Basic)),
-    workload("kernel", || steps(Level::Kernel)),
-    workload("idle", idle),
-    workload("landed_1", || landed(1)),
-    workload("landed_10", || landed(10)),
-    workload("landed_100", || landed(100)),
-    workload("landed_1000", || landed(1_000)),
-    workload("waiting_1", || waiting(1)),
-    workload("waiting_2", || waiting(2)),
-    workload("waiting_4", || waiting(4)),
-    workload("waiting_8", || waiting(8)),
-    workload("half_landed_8", || half_landed(8)),
-    workload("left_open", left_open),
+    ("off", || steps(Level::Off)),
+    ("basic", || steps(Level::Basic)),
+    ("kernel", || steps(Level::Kernel)),
+    ("idle", idle),
+    ("landed_1", || landed(1)),
+    ("landed_10", || landed(10)),
+    ("landed_100", || landed(100)),
+    ("landed_1000", || landed(1_000)),
+    ("waiting_1", || waiting(1)),
+    ("waiting_2", || waiting(2)),
+    ("waiting_4", || waiting(4)),
+    ("waiting_8", || waiting(8)),
+    ("half_landed_8", || half_landed(8)),
+    ("left_open", left_open),
 ];
 
 const ARMED: Step = Step::armed(0, 0);
@@ -175,8 +166,8 @@ mod tests {
 
     #[test]
     fn below_kernel_no_call_is_made() {
-        for workload in &WORKLOADS[..2] {
-            assert!((workload.run)().is_empty(), "{}", workload.name);
+        for (name, run) in &WORKLOADS[..2] {
+            assert!(run().is_empty(), "{name}");
         }
     }
 }

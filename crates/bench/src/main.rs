@@ -24,8 +24,7 @@ fn main() {
 fn run(args: &[&str]) -> Result<(), String> {
     match args {
         ["list"] => {
-            let calls: BTreeMap<_, _> =
-                WORKLOADS.iter().map(|workload| (workload.name, (workload.run)())).collect();
+            let calls: BTreeMap<_, _> = WORKLOADS.iter().map(|(name, run)| (name, run())).collect();
             println!("{}", serde_json::json!({ "paths": PATHS, "calls": calls }));
         }
         ["path", name, n] => {

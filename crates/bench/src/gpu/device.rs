@@ -11,7 +11,7 @@ use super::cuda::{Event, Functions, Stream, called};
 use super::ptx::KERNELS;
 use metrale_gpu_runtime::timing::{ContextRef, KernelRef, StreamRef};
 use metrale_gpu_sys::cuda::{CUevent, Driver, EVENT_DEFAULT, Status};
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
 /// A kernel that takes one number.
@@ -45,52 +45,18 @@ impl Gpu {
     pub(crate) fn open(driver: Arc<Driver>, ordinal: u32) -> Result<Self, Failure> {
         let cuda = Functions::load(&driver)?;
         let context = cuda.context(ordinal)?;
-        let nothing = Kernel(0);
-        let mut gpu = Self {
-            driver,
-            cuda,
-            context,
-            empty: nothing,
-            spin: nothing,
-            stamp: nothing,
-            ticks: nothing,
-            memory: 0,
-        };
-        gpu.enter()?;
-        gpu.load()?;
-        gpu.memory = gpu.cuda.alloc(8 * TICKS)?;
+        cuda.set_current(context)?;
+        let [empty, spin, stamp, ticks] = load(&cuda)?;
+        let memory = cuda.alloc(8 * TICKS)?;
+        let gpu = Self { driver, cuda, context, empty, spin, stamp, ticks, memory };
         // A driver may load a kernel only when it is first run.
         let stream = gpu.stream()?;
         for kernel in [gpu.empty, gpu.spin] {
             gpu.launch(kernel, stream, 0)?;
         }
         gpu.stamped(stream, 0)?;
-        gpu.cuda.sync(stream)?;
         gpu.tick(stream)?;
         Ok(gpu)
-    }
-
-    /// Makes the context current on this thread.
-    pub(crate) fn enter(&self) -> Result<(), Failure> {
-        self.cuda.set_current(self.context)
-    }
-
-    fn load(&mut self) -> Result<(), Failure> {
-        let mut module = 0;
-        let text = CString::new(KERNELS).unwrap_or_default();
-        // SAFETY: a C string.
-        let status = unsafe { (self.cuda.load)(&mut module, text.as_ptr()) };
-        called(c"cuModuleLoadData", status)?;
-        let find = |name: &CStr| {
-            let mut kernel = 0;
-            // SAFETY: a C string.
-            let found = unsafe { (self.cuda.function)(&mut kernel, module, name.as_ptr()) };
-            called(c"cuModuleGetFunction", found).map(|()| Kernel(kernel))
-        };
-        let [empty, spin, stamp, ticks] = [c"empty", c"spin", c"stamp", c"ticks"].map(find);
-        (self.empty, self.spin) = (empty?, spin?);
-        (self.stamp, self.ticks) = (stamp?, ticks?);
-        Ok(())
     }
 
     pub(crate) fn is_simulated(&self) -> bool {
@@ -209,6 +175,22 @@ impl Gpu {
         self.cuda.record(event, first)?;
         self.cuda.wait(second, event, 0)
     }
+}
+
+/// The kernels, in the order of [`KERNELS`].
+fn load(cuda: &Functions) -> Result<[Kernel; 4], Failure> {
+    let mut module = 0;
+    let text = CString::new(KERNELS).unwrap_or_default();
+    // SAFETY: a C string.
+    let status = unsafe { (cuda.load)(&mut module, text.as_ptr()) };
+    called(c"cuModuleLoadData", status)?;
+    let mut kernels = [Kernel(0); 4];
+    for (kernel, name) in kernels.iter_mut().zip([c"empty", c"spin", c"stamp", c"ticks"]) {
+        // SAFETY: a C string.
+        let found = unsafe { (cuda.function)(&mut kernel.0, module, name.as_ptr()) };
+        called(c"cuModuleGetFunction", found)?;
+    }
+    Ok(kernels)
 }
 
 /// Whole nanoseconds of a reading.

@@ -9,6 +9,7 @@ use crate::gpu::rig::{self, EVERY};
 use crate::gpu::run::Bench;
 use metrale_gpu_runtime::timing::{Harvest, Recorder, RecorderConfig};
 use metrale_telemetry::kernel::LANE_DECODE;
+use serde::Serialize;
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -17,8 +18,8 @@ pub(super) const SECTION: Section = Section {
     id: "captures",
     title: "Captures beside a harvest",
     about: "One thread captures four kernels again and again, in each of the three modes, while another \
-            records lanes on a stream of its own and somebody harvests. A capture stays open until a span landed. It survives if it ends with \
-            status 0 and a graph: all must. The last row shows that the check can fail: one poll as a \
+            records lanes on a stream of its own and somebody harvests. A capture stays open until a span \
+            landed. It survives if it ends with status 0 and a graph: all must. The last row shows that the check can fail: one poll as a \
             library without guards would make it.",
     seconds: 25,
     body: Body::OnDevice(measure),
@@ -31,21 +32,19 @@ const INTERVAL: Duration = Duration::from_micros(100);
 /// How long a capture stays open for a span to land.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Who harvests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 enum Who {
-    /// The recorder's own thread.
+    #[serde(rename = "the recorder's thread")]
     Recorder,
-    /// The thread that records lanes.
+    /// The one that records lanes.
+    #[serde(rename = "another thread")]
     Other,
-    /// The thread that captures.
+    #[serde(rename = "the capturing thread")]
     Capturing,
 }
 
-const HARVESTERS: [(&str, Who); 3] = [
-    ("the recorder's thread", Who::Recorder),
-    ("another thread", Who::Other),
-    ("the capturing thread", Who::Capturing),
-];
+const HARVESTERS: [Who; 3] = [Who::Recorder, Who::Other, Who::Capturing];
 
 fn measure(bench: &Bench) -> Result<(), Failure> {
     let columns = [
@@ -58,20 +57,17 @@ fn measure(bench: &Bench) -> Result<(), Failure> {
         "polls refused",
     ];
     let table = bench.page.table("captures", "Captures that survived.", &columns);
-    let mut left = (MODES.len() * HARVESTERS.len()) as u32;
-    let mut broken = 0;
-    for (mode_name, mode) in MODES {
-        for (name, who) in HARVESTERS {
-            let told = case(bench, left, mode, who)?;
-            left -= 1;
-            broken += told.tried - told.survived;
-            let Told { tried, harvested, survived, landed, refused } = told;
-            table.row(json!([mode_name, name, tried, harvested, survived, landed, refused]));
-        }
+    let cases = MODES.iter().flat_map(|mode| HARVESTERS.map(|who| (mode, who)));
+    let (all, mut broken) = (MODES.len() * HARVESTERS.len(), 0);
+    for (at, ((name, mode), who)) in cases.enumerate() {
+        let Told { tried, harvested, survived, landed, refused } =
+            case(bench, (all - at) as u32, *mode, who)?;
+        broken += tried - survived;
+        table.row(json!([name, who, tried, harvested, survived, landed, refused]));
     }
     let survived = u8::from(unguarded(&bench.gpu)?);
-    let name = "nobody; an unguarded poll by another thread";
-    table.row(json!(["global", name, 1, 0, survived, 0, 0]));
+    let who = "nobody; an unguarded poll by another thread";
+    table.row(json!(["global", who, 1, 0, survived, 0, 0]));
     if broken > 0 {
         return Err(Failure::Other(format!("{broken} captures were broken")));
     }
@@ -90,10 +86,8 @@ struct Told {
 
 fn case(bench: &Bench, left: u32, mode: u32, who: Who) -> Result<Told, Failure> {
     let gpu = &bench.gpu;
-    let harvest = match who {
-        Who::Recorder => Harvest::OwnThread(INTERVAL),
-        Who::Other | Who::Capturing => Harvest::Explicit,
-    };
+    let harvest =
+        if who == Who::Recorder { Harvest::OwnThread(INTERVAL) } else { Harvest::Explicit };
     let config = RecorderConfig { harvest, ..RecorderConfig::default() };
     let recorder = rig::recorder(gpu, rig::telemetry(EVERY)?, config)?;
     let streams = (gpu.stream()?, gpu.stream()?);
@@ -129,7 +123,7 @@ fn beside(
     who: Who,
     stop: &AtomicBool,
 ) -> Result<(), Failure> {
-    gpu.enter()?;
+    gpu.cuda.set_current(gpu.context)?;
     while !stop.load(Ordering::Relaxed) {
         lane(gpu, recorder, stream);
         if who == Who::Other {

@@ -167,7 +167,11 @@ impl Rig<'_> {
         let step = std::iter::repeat_with(|| recorder.step()).find(|step| !step.is_armed());
         let step = step.ok_or_else(dropped)?;
         let lane = step.lane(LANE_DECODE, self.stream.of(gpu));
-        self.cost(|| Ok(()), |_| Ok(drop(black_box(lane.launch_guard(gpu.spin.named())))))
+        let launch = |_| {
+            drop(black_box(lane.launch_guard(gpu.spin.named())));
+            Ok(())
+        };
+        self.cost(|| Ok(()), launch)
     }
 
     /// A harvest that lands [`CALLS`] spans, for each of them.
