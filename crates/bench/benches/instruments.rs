@@ -8,7 +8,7 @@ use metrale_bench::threads::busy;
 use metrale_telemetry::instrument::NanosHistogram;
 use metrale_telemetry::kernel::{KERNEL_TABLE_SLOTS, KernelInstruments, SpanKey};
 use prometheus_client::metrics::histogram::{Histogram, NativeHistogramConfig};
-use std::hash::{BuildHasherDefault, Hasher};
+use rustc_hash::FxBuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Operations between two looks at the clock.
@@ -75,24 +75,6 @@ fn observe(criterion: &mut Criterion) {
     }
 }
 
-/// The table's hash, so that the comparison is of tables.
-#[derive(Default)]
-struct Fibonacci(u64);
-
-impl Hasher for Fibonacci {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(self.0 ^ u64::from(byte));
-        }
-    }
-    fn write_u64(&mut self, value: u64) {
-        self.0 = value.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
-    }
-}
-
 #[derive(Default)]
 struct Row {
     samples: AtomicU64,
@@ -102,7 +84,8 @@ struct Row {
 fn table(criterion: &mut Criterion) {
     let (handles, durations) = (handles(), durations());
     let ours = KernelInstruments::new();
-    let papaya = papaya::HashMap::<u64, Row, BuildHasherDefault<Fibonacci>>::default();
+    // A hash that costs what ours does, so that the comparison is of tables.
+    let papaya = papaya::HashMap::<u64, Row, FxBuildHasher>::default();
     // Full: the 64 that are recorded and 448 others.
     let full = || handles.into_iter().chain(handles[63] + 0x1c0..).take(KERNEL_TABLE_SLOTS);
     for func in full() {

@@ -109,28 +109,32 @@ fn pending<S: Spans<Waiting>>(c: &mut Criterion, slots: usize, spans: usize, str
     group.bench_function(id, |bencher| bencher.iter(|| ring.harvest(&INTO)));
 }
 
+/// A benchmark of the ring and the same of the plain design, over those events.
+macro_rules! both {
+    ($bench:ident, $events:ty, $($argument:expr),*) => {
+        $bench::<SpanRing<$events>>($($argument),*);
+        $bench::<NaiveRing<$events>>($($argument),*);
+    };
+}
+
 fn all(criterion: &mut Criterion) {
     let many = [2, 3, 4].into_iter().flat_map(|threads| [(4096, threads), (65_536, threads)]);
     for (slots, threads) in SLOTS.map(|slots| (slots, 1)).into_iter().chain(many) {
-        begin_end::<SpanRing<Done>>(criterion, slots, threads);
-        begin_end::<NaiveRing<Done>>(criterion, slots, threads);
+        both!(begin_end, Done, criterion, slots, threads);
     }
     for slots in SLOTS {
-        idle::<SpanRing<Done>>(criterion, slots);
-        idle::<NaiveRing<Done>>(criterion, slots);
+        both!(idle, Done, criterion, slots);
     }
     let few = SLOTS.map(|slots| (slots, 64)).into_iter().skip(1);
     for (slots, spans) in SLOTS.map(|slots| (slots, slots)).into_iter().chain(few) {
-        landed::<SpanRing<Done>>(criterion, slots, spans);
-        landed::<NaiveRing<Done>>(criterion, slots, spans);
+        both!(landed, Done, criterion, slots, spans);
     }
     armed(criterion);
     fold(criterion, 1, 8192);
     fold(criterion, 64, 128);
     for (slots, spans) in [(1024, 1000), (4096, 1000), (65_536, 65_536)] {
         for streams in [1, 2, 4, 8] {
-            pending::<SpanRing<Waiting>>(criterion, slots, spans, streams);
-            pending::<NaiveRing<Waiting>>(criterion, slots, spans, streams);
+            both!(pending, Waiting, criterion, slots, spans, streams);
         }
     }
 }

@@ -145,29 +145,3 @@ fn left_open() -> Calls {
         (1..10).for_each(|_| lands(&recorder, 0));
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{WORKLOADS, landed};
-
-    /// The budget of the design: four calls to a landed span of an armed step,
-    /// three of them without its place; beside a record and a query for the
-    /// step, one query to a stream and a bracket to a pass. Capture queries
-    /// apart.
-    #[test]
-    fn a_landed_span_costs_four_calls() {
-        let calls = landed(7);
-        let capture = calls.get("cuStreamIsCapturing").copied();
-        let bracket = calls.get("cuThreadExchangeStreamCaptureMode").copied();
-        assert_eq!((capture, bracket), (Some(14), Some(2)));
-        let rest: u64 = calls.values().sum::<u64>() - 14 - 2;
-        assert_eq!(rest, 4 * 7 + 2 + 1, "{calls:?}");
-    }
-
-    #[test]
-    fn below_kernel_no_call_is_made() {
-        for (name, run) in &WORKLOADS[..2] {
-            assert!(run().is_empty(), "{name}");
-        }
-    }
-}

@@ -276,18 +276,3 @@ fn step_disabled(n: u64) {
     }
     assert!(recorder.is_disabled());
 }
-
-#[cfg(test)]
-mod tests {
-    use super::PATHS;
-
-    #[test]
-    fn names_are_unique_and_what_is_taken_off_exists() {
-        for (at, path) in PATHS.iter().enumerate() {
-            assert!(PATHS[..at].iter().all(|other| other.name != path.name));
-            let known =
-                |name| PATHS[..at].iter().any(|other| other.name == name && other.n == path.n);
-            assert!(path.minus.is_none_or(known), "{}", path.name);
-        }
-    }
-}

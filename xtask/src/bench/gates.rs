@@ -66,7 +66,7 @@ struct HotPath {
 }
 
 /// Builds, counts and compares. The benchmarks' own tests are `gpu_bench::smoke`'s.
-pub(super) fn run() -> Result<()> {
+pub(crate) fn run() -> Result<()> {
     let path = cargo::root().join(LIMITS);
     let text = fs::read_to_string(&path).context(|| format!("read {}", path.display()))?;
     let limits: Limits = toml::from_str(&text)
@@ -85,8 +85,9 @@ pub(super) fn run() -> Result<()> {
         println!("\n{}", table(&counts, &limits.instructions));
         problems.extend(check_instructions(&counts, &limits.instructions));
         let share = share::measure()?;
-        println!("\n{}", share.line(limits.demo_share));
-        problems.extend(share.problem(limits.demo_share));
+        let line = share.line(limits.demo_share);
+        println!("\n{line}");
+        problems.extend((!share.is_within(limits.demo_share)).then_some(line));
     } else if program::is_ci() {
         problems.push("valgrind is not installed; `.ci/install` installs it".to_owned());
     } else {
@@ -151,10 +152,14 @@ fn count_paths(binary: &Path, paths: &[HotPath]) -> Result<Counts> {
     let mut counts =
         theirs.map_err(|_| Error::Bench("a counting thread panicked".to_owned()))??;
     counts.extend(mine?);
+    if counts.len() < paths.len() {
+        return Err(Error::Bench("two paths have one name".to_owned()));
+    }
     for HotPath { name, minus, .. } in paths {
-        let less = minus.as_ref().and_then(|minus| counts.get(minus)).copied();
-        if let (Some(less), Some(count)) = (less, counts.get_mut(name)) {
-            *count -= less;
+        if let Some(minus) = minus {
+            let less = counts.get(minus).copied();
+            let less = less.ok_or_else(|| Error::Bench(format!("{minus} is no path")))?;
+            *counts.entry(name.clone()).or_default() -= less;
         }
     }
     Ok(counts)

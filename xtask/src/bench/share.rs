@@ -29,7 +29,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    pub(super) fn ratio(&self) -> f64 {
+    fn ratio(&self) -> f64 {
         self.recorder as f64 / self.all.max(1) as f64
     }
 
@@ -42,13 +42,9 @@ impl Share {
         )
     }
 
-    /// What is wrong with it.
-    pub(super) fn problem(&self, limit: f64) -> Option<String> {
-        if self.recorder == 0 {
-            Some("the demo's profile has no instruction of the recorder".to_owned())
-        } else {
-            (self.ratio() > limit).then(|| format!("over its limit: {}", self.line(limit)))
-        }
+    /// Whether it is within the limit; nothing is not, as nothing was found then.
+    pub(super) fn is_within(&self, limit: f64) -> bool {
+        self.recorder > 0 && self.ratio() <= limit
     }
 }
 
@@ -114,14 +110,13 @@ mod tests {
         let share = count(profile);
         assert_eq!(share, Share { recorder: 40, all: 160 });
         assert_eq!(share.ratio(), 0.25);
-        assert!(share.problem(0.25).is_none());
-        assert!(share.problem(0.2).is_some());
+        assert!(share.is_within(0.25) && !share.is_within(0.2));
     }
 
     #[test]
     fn a_profile_without_the_recorder_is_a_problem() {
         let share = count("ob=x\nfn=y\n1 5\n");
         assert_eq!(share, Share { recorder: 0, all: 5 });
-        assert!(share.problem(1.0).is_some());
+        assert!(!share.is_within(1.0));
     }
 }

@@ -34,8 +34,9 @@ macro_rules! functions {
         }
 
         impl Functions {
-            /// Those of `library`, which must be a CUDA driver.
-            fn of(library: &Library) -> Result<Self, Failure> {
+            /// The functions of `driver`.
+            pub(crate) fn load(driver: &Driver) -> Result<Self, Failure> {
+                let library = &*library(driver)?;
                 // A reference is a pointer that is good, and a handle 64 bits.
                 Ok(Self {
                     // SAFETY: the driver gives that name this signature.
@@ -134,11 +135,6 @@ pub(crate) fn library(driver: &Driver) -> Result<ManuallyDrop<Library>, Failure>
 }
 
 impl Functions {
-    /// The functions of `driver`.
-    pub(crate) fn load(driver: &Driver) -> Result<Self, Failure> {
-        Self::of(&*library(driver)?)
-    }
-
     /// The primary context of a device, initialised and retained.
     pub(crate) fn context(&self, ordinal: u32) -> Result<u64, Failure> {
         self.init(0)?;

@@ -59,10 +59,6 @@ impl Gpu {
         Ok(gpu)
     }
 
-    pub(crate) fn is_simulated(&self) -> bool {
-        self.driver.is_simulated()
-    }
-
     pub(crate) fn stream(&self) -> Result<Stream, Failure> {
         self.cuda.stream(NON_BLOCKING)
     }

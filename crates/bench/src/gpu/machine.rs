@@ -3,7 +3,6 @@
 
 use super::Failure;
 use super::cuda::Functions;
-use super::driver::NoDriver;
 use metrale_gpu_sys::cuda::Driver;
 use std::ffi::CStr;
 
@@ -13,15 +12,13 @@ const MAJOR: u32 = 75;
 const MINOR: u32 = 76;
 
 /// Names and values for the page. `cuInit` is called here, and no context made.
-pub(super) fn machine(driver: &Driver, device: u32) -> Result<Vec<(String, String)>, NoDriver> {
-    let path = driver.origin().path().to_owned();
-    let unusable =
-        |failure: Failure| NoDriver::Unusable { path: path.clone(), why: failure.to_string() };
-    let cuda = Functions::load(driver).map_err(unusable)?;
-    cuda.init(0).map_err(unusable)?;
+pub(super) fn machine(driver: &Driver, device: u32) -> Result<Vec<(String, String)>, Failure> {
+    let path = driver.origin().path();
+    let cuda = Functions::load(driver)?;
+    cuda.init(0)?;
     let found = driver.device_count()?;
     if device >= found {
-        return Err(NoDriver::NoDevice { asked: device, found });
+        return Err(Failure::NoDevice { asked: device, found });
     }
     let ordinal = i32::try_from(device).unwrap_or(i32::MAX);
     let attribute = |number| {
@@ -33,7 +30,7 @@ pub(super) fn machine(driver: &Driver, device: u32) -> Result<Vec<(String, Strin
         Ok(()) => CStr::from_bytes_until_nul(&name).unwrap_or_default().to_string_lossy().into(),
         Err(failure) => format!("not told: {failure}"),
     };
-    let file = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+    let file = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let version = driver.version();
     let capability = [MAJOR, MINOR].map(attribute);
     let told = [

@@ -27,9 +27,10 @@ mod sections;
 mod stats;
 mod timer;
 
-use metrale_gpu_sys::cuda::Status;
+use metrale_gpu_sys::cuda::{DriverError, Status};
 use options::MetraleGpuBench;
 use std::ffi::CStr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Why something could not be measured.
@@ -46,6 +47,32 @@ pub(crate) enum Failure {
     /// The driver lacks a function.
     #[error("the driver has no {}", .0.to_string_lossy())]
     Missing(&'static CStr),
+    /// There is no driver, or it cannot be used.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    /// The machine's driver is the simulated one.
+    #[error(
+        "{} exports sim_* functions: it is the simulated driver, whose numbers are no GPU's; take its folder off the library path, or say --driver sim",
+        .0.display()
+    )]
+    Simulated(PathBuf),
+    /// What should be the simulated driver is another one.
+    #[error("{} is no simulated driver: it exports no sim_* functions", .0.display())]
+    NotSimulated(PathBuf),
+    /// It is not said where the simulated driver is.
+    #[error(
+        "--driver sim: {} is not set to the simulated driver's folder; `cargo xtask sim` prints it",
+        driver::SIM_DIR
+    )]
+    NoSimDir,
+    /// There is no such device.
+    #[error("--device {asked}: there are devices 0 to {}", .found - 1)]
+    NoDevice {
+        /// The one asked for.
+        asked: u32,
+        /// How many there are.
+        found: u32,
+    },
     /// Anything else, in words.
     #[error("{0}")]
     Other(String),

@@ -301,9 +301,10 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FILES, Keeper, Page, State, Table, figure, figure_or, grouped, replace};
+    use super::{FILES, Keeper, Page, State, Table, figure, figure_or, grouped};
     use crate::gpu::sections::ALL;
     use serde_json::json;
+    use std::collections::BTreeSet;
     use std::os::unix::process::ExitStatusExt as _;
 
     fn page() -> Page {
@@ -372,32 +373,22 @@ mod tests {
     }
 
     #[test]
-    fn both_files_are_replaced_whole_and_nothing_else_is_left() {
+    fn both_files_are_replaced_whole_or_stay() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut page = page();
-        page.write(folder.path()).expect("written");
-        let old = std::fs::File::open(folder.path().join(FILES[0])).expect("there");
-        let before = page.markdown();
-        page.sections[0].state = State::Measured;
-        page.write(folder.path()).expect("written again");
+        let [path, json] = FILES.map(|name| folder.path().join(name));
+        let mut new = page();
+        new.write(folder.path()).expect("written");
+        let (old, before) = (std::fs::File::open(&path).expect("there"), new.markdown());
+        new.sections[0].state = State::Measured;
+        new.write(folder.path()).expect("written again");
         // A reader of the old file still has all of it.
         assert_eq!(std::io::read_to_string(old).expect("text"), before);
-        let mut names: Vec<_> = std::fs::read_dir(folder.path())
-            .expect("listed")
-            .map(|entry| entry.expect("entry").file_name().into_string().expect("UTF-8"))
-            .collect();
-        names.sort();
-        assert_eq!(names, [FILES[1], FILES[0]]);
-    }
-
-    #[test]
-    fn a_file_that_cannot_be_replaced_stays() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("page");
-        std::fs::write(&path, "before").expect("written");
-        std::fs::create_dir(folder.path().join("page.part")).expect("in the way");
-        assert!(replace(&path, "after").is_err());
-        assert_eq!(std::fs::read_to_string(&path).expect("text"), "before");
+        let files = std::fs::read_dir(folder.path()).expect("listed");
+        let files: BTreeSet<_> = files.map(|entry| entry.expect("entry").path()).collect();
+        assert_eq!(files, BTreeSet::from([path.clone(), json]), "nothing else is left");
+        std::fs::create_dir(folder.path().join("gpu-bench.md.part")).expect("in the way");
+        assert!(page().write(folder.path()).is_err());
+        assert_eq!(std::fs::read_to_string(&path).expect("text"), new.markdown());
     }
 
     #[test]

@@ -157,33 +157,15 @@ pub(crate) fn settle(recorder: &Recorder) -> Result<(), Failure> {
     }
 }
 
-/// Two events around what is to be timed on the GPU by the bench itself.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Around {
-    from: Event,
-    to: Event,
-}
-
-impl Around {
-    pub(crate) fn new(gpu: &Gpu) -> Result<Self, Failure> {
-        Ok(Self { from: gpu.event()?, to: gpu.event()? })
-    }
-
-    /// Runs `work` between the two events; what it gives.
-    pub(crate) fn run<T>(
-        &self,
-        gpu: &Gpu,
-        stream: Stream,
-        work: impl FnOnce() -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        gpu.cuda.record(self.from, stream)?;
-        let given = work()?;
-        gpu.cuda.record(self.to, stream)?;
-        Ok(given)
-    }
-
-    /// GPU nanoseconds between them; both are over.
-    pub(crate) fn ns(&self, gpu: &Gpu) -> Result<f64, Failure> {
-        gpu.elapsed(self.from, self.to)
-    }
+/// Runs `work` between two events, which tell what it takes on the GPU.
+pub(crate) fn between<T>(
+    gpu: &Gpu,
+    stream: Stream,
+    [from, to]: [Event; 2],
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    gpu.cuda.record(from, stream)?;
+    let given = work()?;
+    gpu.cuda.record(to, stream)?;
+    Ok(given)
 }

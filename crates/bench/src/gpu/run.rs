@@ -36,7 +36,9 @@ pub(crate) struct Bench<'p> {
 pub(crate) fn all(driver: &Driver, flags: &MetraleGpuBench) -> ExitCode {
     let machine = match machine(driver, flags.device.unwrap_or(0)) {
         Ok(machine) => machine,
-        Err(error) => return refuse(error),
+        Err(error) => {
+            return refuse(format!("{}: {error}", driver.origin().path().display()));
+        }
     };
     for (name, value) in &machine {
         println!("{name}: {value}");

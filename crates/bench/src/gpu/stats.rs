@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is told of many readings of one figure.
 
+use super::page::figure;
+use serde_json::Value;
+
 /// The reading that at least the share `q` of `sorted` is at or below (the
 /// nearest rank); `None` of nothing.
 pub(crate) fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
@@ -16,6 +19,13 @@ pub(crate) struct Summary {
     pub(crate) median: f64,
     pub(crate) p99: f64,
     pub(crate) most: f64,
+}
+
+impl Summary {
+    /// Least, median, 99th percentile and most, in whole numbers.
+    pub(crate) fn spread(&self) -> [Value; 4] {
+        [self.least, self.median, self.p99, self.most].map(|reading| figure(reading, 0))
+    }
 }
 
 /// `None` of nothing. Readings are numbers.

@@ -7,9 +7,9 @@ use crate::gpu::cuda::Stream;
 use crate::gpu::page::{figure, figure_or};
 use crate::gpu::rig::{self, EVERY};
 use crate::gpu::run::Bench;
-use crate::gpu::stats::{summary, tick};
+use crate::gpu::stats::{Summary, summary, tick};
 use metrale_gpu_runtime::timing::Recorder;
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub(super) const SECTION: Section = Section {
     id: "accuracy",
@@ -32,7 +32,7 @@ const ROUNDS: u32 = 200;
 fn measure(bench: &Bench) -> Result<(), Failure> {
     let gpu = &bench.gpu;
     let stream = gpu.stream()?;
-    if gpu.is_simulated() {
+    if gpu.driver.is_simulated() {
         bench.page.note(
             "The kernels' own times are not measurable on the simulator: its kernels write nothing.",
         );
@@ -68,20 +68,21 @@ fn measure(bench: &Bench) -> Result<(), Failure> {
             }
         }
         let (Some(span), error) = (summary(spans), summary(errors)) else { continue };
-        let told = |ns: Option<f64>, decimals| figure_or(ns, decimals, "not measurable");
-        table.row(json!([
-            us,
-            case,
-            span.count,
-            figure(span.median, 0),
-            told(error.map(|error| error.least), 0),
-            told(error.map(|error| error.median), 0),
-            told(error.map(|error| error.p99), 0),
-            told(error.map(|error| error.most), 0),
-            told(error.map(|error| 100.0 * error.median / span.median), 2),
-        ]));
+        let share = error.map(|error| 100.0 * error.median / span.median);
+        let share = figure_or(share, 2, NO_CLOCK);
+        let [least, median, p99, most] = error_spread(error);
+        let (count, span) = (span.count, figure(span.median, 0));
+        table.row(json!([us, case, count, span, least, median, p99, most, share]));
     }
     Ok(())
+}
+
+/// Where kernels do not tell their own time.
+const NO_CLOCK: &str = "not measurable";
+
+/// The spread of errors to what kernels tell.
+pub(super) fn error_spread(errors: Option<Summary>) -> [Value; 4] {
+    errors.map_or([NO_CLOCK; 4].map(Value::from), |errors| errors.spread())
 }
 
 /// One kernel in a span: what the span says and what the kernel says, ns.
@@ -107,7 +108,7 @@ fn once(
     gpu.cuda.sync(stream)?;
     rig::settle(recorder)?;
     let span = (landed() - before) as f64;
-    if gpu.is_simulated() {
+    if gpu.driver.is_simulated() {
         return Ok((span, None));
     }
     let own = gpu.stamp()?;

@@ -4,7 +4,7 @@
 
 use super::{Body, Section};
 use crate::gpu::Failure;
-use crate::gpu::page::{figure, figure_or};
+use crate::gpu::page::figure_or;
 use crate::gpu::rig::{self, EVERY};
 use crate::gpu::run::Bench;
 use crate::gpu::stats::{summary, tick};
@@ -64,8 +64,7 @@ fn measure(bench: &Bench) -> Result<(), Failure> {
         }
         let tick = figure_or(tick(&readings), 0, "all read the same");
         if let Some(read) = summary(readings) {
-            let [least, median, p99, most] =
-                [read.least, read.median, read.p99, read.most].map(|ns| figure(ns, 0));
+            let [least, median, p99, most] = read.spread();
             table.row(json!([name, read.count, least, median, p99, most, tick]));
         }
     }

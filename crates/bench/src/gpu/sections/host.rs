@@ -103,7 +103,15 @@ fn recorder(rig: &Rig) -> Result<(), Failure> {
     row("lane, begin and end", rig.cost(settle, lane));
     let step = begin();
     row("launch on an armed step, begin and end", rig.cost(settle, |_| span(step)));
-    row("launch on a step that is not armed", rig.unarmed());
+    let sampled = rig::explicit(gpu, DEFAULT)?;
+    let unarmed = std::iter::repeat_with(|| sampled.step()).find(|step| !step.is_armed());
+    let unarmed = unarmed.ok_or_else(dropped)?;
+    let lane = unarmed.lane(LANE_DECODE, stream.of(gpu));
+    let launch = |_| {
+        drop(black_box(lane.launch_guard(gpu.spin.named())));
+        Ok(())
+    };
+    row("launch on a step that is not armed", rig.cost(|| Ok(()), launch));
     let step = begin();
     row("harvest, for each span that lands", rig.landed(&every, settle, || span(step)));
     row("harvest, nothing in flight", rig.cost(settle, |_| Ok(every.harvest())));
@@ -159,19 +167,6 @@ impl Rig<'_> {
             gpu.cuda.record(*event, self.stream)?;
         }
         if busy { Ok(()) } else { self.quiet() }
-    }
-
-    fn unarmed(&self) -> Result<Cost, Failure> {
-        let gpu = &self.bench.gpu;
-        let recorder = rig::explicit(gpu, DEFAULT)?;
-        let step = std::iter::repeat_with(|| recorder.step()).find(|step| !step.is_armed());
-        let step = step.ok_or_else(dropped)?;
-        let lane = step.lane(LANE_DECODE, self.stream.of(gpu));
-        let launch = |_| {
-            drop(black_box(lane.launch_guard(gpu.spin.named())));
-            Ok(())
-        };
-        self.cost(|| Ok(()), launch)
     }
 
     /// A harvest that lands [`CALLS`] spans, for each of them.

@@ -6,11 +6,11 @@ use super::{Body, Section};
 use crate::gpu::Failure;
 use crate::gpu::cuda::Stream;
 use crate::gpu::page::figure;
-use crate::gpu::rig::{self, Around, WATCHES, Work};
+use crate::gpu::rig::{self, WATCHES, Work};
 use crate::gpu::run::Bench;
 use crate::gpu::stats::summary;
 use metrale_gpu_runtime::timing::RecorderConfig;
-use metrale_telemetry::{Level, Telemetry};
+use metrale_telemetry::Telemetry;
 use serde_json::{Value, json};
 use std::time::Instant;
 
@@ -40,7 +40,7 @@ const SIZES: [(usize, usize); 4] = [(50, 512), (200, 256), (1_000, 64), (4_000, 
 /// Where only a look is asked for.
 const QUICK: [(usize, usize); 2] = [(50, 64), (200, 64)];
 const KERNEL_NS: u64 = 2_000;
-/// Steps before a block, at level `Off`: they are not counted, nor armed.
+/// Bare steps before a block.
 const WARM: usize = 2;
 const ROUNDS: u32 = 9;
 
@@ -76,7 +76,7 @@ fn measure(
 ) -> Result<(), Failure> {
     let table = bench.page.table("steps", title, &COLUMNS);
     let stream = bench.gpu.stream()?;
-    let sizes = bench.budget.many(&SIZES[..], &QUICK[..]);
+    let sizes = if bench.budget.quick { &QUICK[..] } else { &SIZES[..] };
     let telemetries: Vec<_> = WATCHES
         .iter()
         .map(|(_, config)| config.map(rig::telemetry).transpose())
@@ -126,31 +126,24 @@ fn block(
         .map(|telemetry| rig::recorder(gpu, telemetry, RecorderConfig::default()))
         .transpose()?;
     let named = recorder.as_ref().map(|recorder| (recorder, recorder.graph("graph")));
-    let around = Around::new(gpu)?;
+    let [from, to] = [gpu.event()?, gpu.event()?];
     let mut block = Block::default();
-    let level = telemetry.map(|telemetry| (telemetry, telemetry.level()));
-    if let Some((telemetry, _)) = level {
-        telemetry.set_level(Level::Off);
-    }
     for _ in 0..WARM {
-        rig::step(gpu, stream, work, named)?;
+        rig::step(gpu, stream, work, None)?;
     }
     gpu.cuda.sync(stream)?;
-    if let Some((telemetry, level)) = level {
-        telemetry.set_level(level);
-    }
     for _ in 0..steps {
         if let Some(recorder) = &recorder {
             rig::make_room(recorder, launches);
         }
-        let took = around.run(gpu, stream, || {
+        let took = rig::between(gpu, stream, [from, to], || {
             let began = Instant::now();
             rig::step(gpu, stream, work, named)?;
             Ok(began.elapsed().as_nanos() as f64)
         })?;
         gpu.cuda.sync(stream)?;
         block.host_ns += took / steps as f64;
-        block.gpu_ns += around.ns(gpu)? / steps as f64;
+        block.gpu_ns += gpu.elapsed(from, to)? / steps as f64;
         block.hosts_ns.push(took);
     }
     if let Some(recorder) = recorder {

@@ -27,34 +27,27 @@ pub(super) fn making(bench: &Bench, stream: Stream, _: &[Event]) -> Result<(), F
     let table = bench.page.table("making", title, &columns);
     for nodes in [16, 64, 256, 1_024, 4_096] {
         let source = chain(bench, stream, nodes)?;
-        let (mut clones, mut made, mut sent, mut ready) =
-            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let us = |began: Instant| began.elapsed().as_nanos() as f64 / 1e3;
+        let (mut took, mut ready) = ([const { Vec::new() }; 3], Vec::new());
         let free = gpu.free()?;
         for _ in 0..TOGETHER {
-            let began = Instant::now();
+            let mut times = [Instant::now(); 4];
             let copy = gpu.copy(&source)?;
-            clones.push(us(began));
-            let began = Instant::now();
+            times[1] = Instant::now();
             let graph = gpu.cuda.instantiate(copy, 0)?;
-            made.push(us(began));
-            let began = Instant::now();
+            times[2] = Instant::now();
             gpu.cuda.upload_graph(graph, stream)?;
             gpu.cuda.sync(stream)?;
-            sent.push(us(began));
+            times[3] = Instant::now();
+            for (took, times) in took.iter_mut().zip(times.windows(2)) {
+                took.push((times[1] - times[0]).as_nanos() as f64 / 1e3);
+            }
             ready.push(graph);
         }
         let bytes = (free as f64 - gpu.free()? as f64) / TOGETHER as f64;
         ready.into_iter().try_for_each(|graph| gpu.cuda.destroy_exec(graph))?;
-        let median = |us| figure_or(summary(us).map(|us| us.median), 1, "-");
-        table.row(json!([
-            nodes,
-            median(clones),
-            median(made),
-            median(sent),
-            figure(bytes / 1e3, 1),
-            figure(bytes / nodes as f64, 0),
-        ]));
+        let [clone, made, sent] = took.map(|us| figure_or(summary(us).map(|us| us.median), 1, "-"));
+        let (memory, by_node) = (figure(bytes / 1e3, 1), figure(bytes / nodes as f64, 0));
+        table.row(json!([nodes, clone, made, sent, memory, by_node]));
     }
     Ok(())
 }

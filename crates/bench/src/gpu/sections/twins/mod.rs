@@ -3,12 +3,12 @@
 
 mod facts;
 
-use super::{Body, Section};
+use super::{Body, Section, accuracy::error_spread};
 use crate::gpu::Failure;
 use crate::gpu::cuda::{Event, Graph, Stream};
 use crate::gpu::graphs::{Form, Source};
 use crate::gpu::page::{figure, figure_or};
-use crate::gpu::rig::{self, Around, EVERY};
+use crate::gpu::rig::{self, EVERY};
 use crate::gpu::run::Bench;
 use crate::gpu::stats::summary;
 use crate::gpu::timer::{COLUMNS, cost};
@@ -91,16 +91,16 @@ fn spans(
     mut each: impl FnMut(usize) -> Result<(), Failure>,
 ) -> Result<Vec<f64>, Failure> {
     let gpu = &bench.gpu;
-    let around = Around::new(gpu)?;
+    let [from, to] = [gpu.event()?, gpu.event()?];
     let mut told = vec![Vec::new(); graphs.len()];
     for round in bench.budget.part(PARTS.len() as u32).rounds(3, ROUNDS) {
         for (at, graph) in graphs.iter().enumerate() {
             // Queued behind work, as in a busy server.
             gpu.launch(gpu.spin, stream, 100_000)?;
-            around.run(gpu, stream, || gpu.cuda.launch_graph(*graph, stream))?;
+            rig::between(gpu, stream, [from, to], || gpu.cuda.launch_graph(*graph, stream))?;
             gpu.cuda.sync(stream)?;
             if round > 0 {
-                told[at].push(around.ns(gpu)?);
+                told[at].push(gpu.elapsed(from, to)?);
                 each(at)?;
             }
         }
@@ -163,8 +163,7 @@ fn lag(bench: &Bench, stream: Stream, events: &[Event], chain: &Source) -> Resul
         "How much later a leaf mark comes than one between, behind the same node of a chain.";
     let table = bench.page.table("lag", title, &columns);
     if let Some(lag) = summary(lags) {
-        let [least, median, p99, most] =
-            [lag.least, lag.median, lag.p99, lag.most].map(|ns| figure(ns, 0));
+        let [least, median, p99, most] = lag.spread();
         table.row(json!([lag.count, least, median, p99, most]));
     }
     Ok(())
@@ -273,20 +272,14 @@ fn accuracy(bench: &Bench, stream: Stream, events: &[Event]) -> Result<(), Failu
         spans(bench, stream, &[graph], |_| {
             let ns = gpu.elapsed(events[0], events[1])?;
             between.push(ns);
-            if !gpu.is_simulated() {
+            if !gpu.driver.is_simulated() {
                 errors.push(ns - gpu.stamp()?);
             }
             Ok(())
         })?;
-        let error = summary(errors);
-        let told = |ns: Option<f64>| figure_or(ns, 0, "not measurable");
-        table.row(json!([
-            us,
-            told(summary(between).map(|between| between.median)),
-            told(error.map(|error| error.least)),
-            told(error.map(|error| error.median)),
-            told(error.map(|error| error.p99)),
-        ]));
+        let between = figure_or(summary(between).map(|ns| ns.median), 0, "-");
+        let [least, median, p99, _] = error_spread(summary(errors));
+        table.row(json!([us, between, least, median, p99]));
     }
     Ok(())
 }
