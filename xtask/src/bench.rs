@@ -10,7 +10,7 @@ mod share;
 use crate::{error::Result, flags::Bench};
 
 /// The package of the benchmarks.
-const PACKAGE: &str = "metrale-bench";
+pub(crate) const PACKAGE: &str = "metrale-bench";
 
 /// Runs what `flags` ask for.
 pub(crate) fn run(flags: &Bench) -> Result<()> {

@@ -3,8 +3,9 @@
 //! and a scrape, the snapshot of a GPU's telemetry and the page that shows it.
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use metrale_bench::app::App;
+use metrale_bench::app;
 use metrale_bench::paths::durations;
+use metrale_gpu_sim::app::App;
 use metrale_gpu_sim::control;
 use metrale_telemetry::export::{MetraleCollector, TOP_KERNELS};
 use metrale_telemetry::kernel::{KERNEL_TABLE_SLOTS, LANES, SpanKey};
@@ -22,12 +23,12 @@ fn step(criterion: &mut Criterion) {
         ("kernel, 1 step in 64", Some((Level::Kernel, 64))),
         ("kernel, every step", Some((Level::Kernel, 1))),
     ] {
-        let app = App::new(1);
-        let recorder = level.map(|(level, every)| app.recorder(level, every));
+        let app = App::default();
+        let recorder = level.map(|(level, every)| app::recorder(&app, level, every, None));
         let id = BenchmarkId::new(name, "3 lanes of 8 launches");
         criterion.benchmark_group("step").bench_function(id, |bencher| {
             bencher.iter(|| {
-                app.step(recorder.as_ref(), 8);
+                app::step(&app, recorder.as_ref(), 8);
                 control::advance_ns(1_000_000);
                 recorder.as_ref().map(|recorder| recorder.harvest())
             });

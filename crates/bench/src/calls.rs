@@ -3,8 +3,9 @@
 //! recorder makes in them, from the simulator's log. The numbers are exact:
 //! they depend on no machine and no clock.
 
-use crate::app::{App, stream_ref};
+use crate::app::{launch, recorder, step, stream_ref};
 use metrale_gpu_runtime::timing::{FuncRef, Recorder};
+use metrale_gpu_sim::app::App;
 use metrale_gpu_sim::control;
 use metrale_telemetry::kernel::LANE_DECODE;
 use metrale_telemetry::{Level, Step};
@@ -60,7 +61,7 @@ fn spans(app: &App, recorder: &Recorder, stream: u64, spans: usize) {
         let token = recorder
             .begin_launch(ARMED, LANE_DECODE, spin, stream_ref(stream))
             .expect("a free slot");
-        app.launch(stream, 1_000);
+        launch(app, stream, 1_000);
         recorder.end_launch(token, stream_ref(stream));
     }
 }
@@ -72,12 +73,12 @@ fn lands(recorder: &Recorder, spans: usize) {
 /// Ten armed steps of three lanes with eight launches each, harvested after
 /// every step.
 fn steps(level: Level) -> Calls {
-    let app = App::new(1);
-    let recorder = app.recorder(level, 1);
+    let app = App::default();
+    let recorder = recorder(&app, level, 1, None);
     let timed = if level == Level::Kernel { 3 * 9 } else { 0 };
     count(|| {
         for _ in 0..10 {
-            app.step(Some(&recorder), 8);
+            step(&app, Some(&recorder), 8);
             control::advance_ns(1_000_000);
             lands(&recorder, timed);
         }
@@ -86,9 +87,9 @@ fn steps(level: Level) -> Calls {
 
 /// Ten passes after everything landed.
 fn idle() -> Calls {
-    let app = App::new(1);
-    let recorder = app.recorder(Level::Kernel, 1);
-    spans(&app, &recorder, app.streams[0], 100);
+    let app = App::default();
+    let recorder = recorder(&app, Level::Kernel, 1, None);
+    spans(&app, &recorder, app.stream, 100);
     control::advance_ns(1_000_000);
     lands(&recorder, 100);
     count(|| (0..10).for_each(|_| lands(&recorder, 0)))
@@ -96,10 +97,10 @@ fn idle() -> Calls {
 
 /// So many spans on one stream, and the pass that lands them.
 fn landed(number: usize) -> Calls {
-    let app = App::new(1);
-    let recorder = app.recorder(Level::Kernel, 1);
+    let app = App::default();
+    let recorder = recorder(&app, Level::Kernel, 1, None);
     count(|| {
-        spans(&app, &recorder, app.streams[0], number);
+        spans(&app, &recorder, app.stream, number);
         control::advance_ns(10_000_000);
         lands(&recorder, number);
     })
@@ -107,10 +108,11 @@ fn landed(number: usize) -> Calls {
 
 /// One pass while a hundred spans wait on each of so many streams.
 fn waiting(streams: usize) -> Calls {
-    let app = App::new(streams);
-    let recorder = app.recorder(Level::Kernel, 1);
-    for &stream in &app.streams {
-        app.launch(stream, 1_000_000);
+    let app = App::default();
+    let streams: Vec<u64> = (0..streams).map(|_| app.new_stream()).collect();
+    let recorder = recorder(&app, Level::Kernel, 1, None);
+    for &stream in &streams {
+        launch(&app, stream, 1_000_000);
         spans(&app, &recorder, stream, 100);
     }
     count(|| lands(&recorder, 0))
@@ -119,23 +121,24 @@ fn waiting(streams: usize) -> Calls {
 /// One pass over so many streams, each with ten spans that are done and ten
 /// that are not.
 fn half_landed(streams: usize) -> Calls {
-    let app = App::new(streams);
-    let recorder = app.recorder(Level::Kernel, 1);
-    for &stream in &app.streams {
+    let app = App::default();
+    let streams: Vec<u64> = (0..streams).map(|_| app.new_stream()).collect();
+    let recorder = recorder(&app, Level::Kernel, 1, None);
+    for &stream in &streams {
         spans(&app, &recorder, stream, 10);
-        app.launch(stream, 1_000_000);
+        launch(&app, stream, 1_000_000);
         spans(&app, &recorder, stream, 10);
     }
     control::advance_ns(500_000);
-    count(|| lands(&recorder, 10 * streams))
+    count(|| lands(&recorder, 10 * streams.len()))
 }
 
 /// Ten passes over a span left open and a thousand spans after it, of which
 /// the first pass lands all.
 fn left_open() -> Calls {
-    let app = App::new(1);
-    let recorder = app.recorder(Level::Kernel, 1);
-    let (spin, stream) = (FuncRef::from_raw(app.spin), app.streams[0]);
+    let app = App::default();
+    let recorder = recorder(&app, Level::Kernel, 1, None);
+    let (spin, stream) = (FuncRef::from_raw(app.spin), app.stream);
     let open = recorder.begin_launch(ARMED, LANE_DECODE, spin, stream_ref(stream));
     assert!(open.is_some());
     spans(&app, &recorder, stream, 1_000);

@@ -5,7 +5,7 @@
 //! - [`spans`]: one face for the ring and for the plain design it is compared
 //!   with ([`naive`]), over events that cost nothing ([`events`]).
 //! - [`armed`]: steps that are laid out in time.
-//! - [`app`]: an application on the simulated driver.
+//! - [`app`]: recorders and steps on the simulated driver.
 //! - [`threads`]: time on several threads.
 //! - [`paths`]: the hot paths whose instructions are counted.
 //! - [`calls`]: scripted workloads whose driver calls are counted.

@@ -4,12 +4,15 @@
 //! a run of `2n` and one of `n` is the path alone. Each checks that it did what
 //! it is named for.
 
-use crate::app::{App, stream_ref};
+use crate::app::{recorder, stream_ref};
 use crate::armed::Armed;
 use crate::events::{Done, Waiting};
 use crate::naive::NaiveRing;
 use crate::spans::{Spans, handle, kernel};
-use metrale_gpu_runtime::timing::{FuncRef, Recorder, Status, TwinState, TwinsConfig, Updates};
+use metrale_gpu_runtime::timing::{
+    FuncRef, RawGraph, Recorder, Status, TwinState, TwinsConfig, Updates,
+};
+use metrale_gpu_sim::app::App;
 use metrale_telemetry::instrument::NanosHistogram;
 use metrale_telemetry::kernel::{KernelInstruments, SpanKey, SpanRing, StepShape};
 use metrale_telemetry::runtime::{Fold, StepTable};
@@ -215,24 +218,24 @@ fn step_recorded(n: u64) {
 }
 
 fn lane_off(n: u64) {
-    let app = App::new(1);
-    let recorder = app.recorder(Level::Off, 1);
+    let app = App::default();
+    let recorder = recorder(&app, Level::Off, 1, None);
     let step = recorder.step();
     for _ in 0..n {
-        drop(black_box(step.lane(0, stream_ref(app.streams[0]))));
+        drop(black_box(step.lane(0, stream_ref(app.stream))));
     }
     assert_eq!(recorder.lane_ledger().attempts, 0);
 }
 
 /// A launch guard on a step that is not armed.
 fn launch(n: u64, level: Level) {
-    let app = App::new(1);
-    let recorder = app.recorder(level, 64);
+    let app = App::default();
+    let recorder = recorder(&app, level, 64, None);
     let step = std::iter::repeat_with(|| recorder.step())
         .take(64)
         .find(|step| !step.is_armed())
         .expect("one step in 64 is armed");
-    let lane = step.lane(0, stream_ref(app.streams[0]));
+    let lane = step.lane(0, stream_ref(app.stream));
     let spin = FuncRef::from_raw(app.spin);
     for _ in 0..n {
         drop(black_box(lane.launch_guard(spin)));
@@ -246,10 +249,11 @@ fn replay_unarmed(n: u64) {
     unsafe extern "C" fn nothing(_: *mut c_void, _: *mut c_void) -> Status {
         Status::SUCCESS
     }
-    let app = App::new(1);
-    let recorder = app.recorder_with(Level::Kernel, 64, Some(TwinsConfig::default()));
-    let stream = stream_ref(app.streams[0]);
-    let graph = app.graph(nothing);
+    let app = App::default();
+    let recorder = recorder(&app, Level::Kernel, 64, Some(TwinsConfig::default()));
+    let stream = stream_ref(app.stream);
+    let (graph, exec) = app.graph(1_000);
+    let graph = RawGraph { graph, exec, flags: Some(0), launch: nothing };
     // SAFETY: the graph lives as long as the simulator's world.
     let twin = unsafe { recorder.twin_raw(graph, "graph", Updates::Never) };
     assert_eq!(twin.state(), TwinState::Ready);

@@ -24,7 +24,7 @@ pub(crate) enum Form {
 
 /// A graph of the application's.
 pub(crate) struct Source {
-    graph: u64,
+    pub(crate) graph: u64,
     pub(crate) ready: Graph,
     /// Each node with those that follow it, from the root on.
     nodes: Vec<(u64, Vec<u64>)>,
@@ -86,16 +86,11 @@ impl Gpu {
         form: Form,
         marks: impl IntoIterator<Item = (usize, Event)>,
     ) -> Result<Graph, Failure> {
-        let copy = self.copy(source)?;
+        let copy = self.cuda.clone_graph(source.graph)?;
         for (place, event) in marks {
             self.mark(source, copy, form, (place, event))?;
         }
         self.cuda.instantiate(copy, 0)
-    }
-
-    /// A copy of the graph.
-    pub(crate) fn copy(&self, source: &Source) -> Result<u64, Failure> {
-        self.cuda.clone_graph(source.graph)
     }
 
     /// Adds a mark to a copy.
@@ -130,7 +125,7 @@ impl Gpu {
         let add: AddEdges = unsafe { function(&*library(&self.driver)?, name) }?;
         // `CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC` and its kind of edge.
         let data = CUgraphEdgeData { from_port: 1, kind: 1, ..CUgraphEdgeData::default() };
-        let copy = self.copy(source)?;
+        let copy = self.cuda.clone_graph(source.graph)?;
         for (node, behind) in &source.nodes {
             for next in behind {
                 let find = |node: &u64| self.cuda.find_in_clone(*node, copy);

@@ -145,7 +145,7 @@ fn marks(bench: &Bench, stream: Stream, events: &[Event]) -> Result<(), Failure>
 /// A leaf mark beside one between, behind the same node.
 fn lag(bench: &Bench, stream: Stream, events: &[Event], chain: &Source) -> Result<(), Failure> {
     let gpu = &bench.gpu;
-    let copy = gpu.copy(chain)?;
+    let copy = gpu.cuda.clone_graph(chain.graph)?;
     let pairs: Vec<_> = events.chunks_exact(2).take(64).collect();
     for (at, pair) in pairs.iter().enumerate() {
         gpu.mark(chain, copy, Form::Between, (8 * at, pair[0]))?;
