@@ -7,7 +7,6 @@
 use crate::app::{recorder, stream_ref};
 use crate::armed::Armed;
 use crate::events::{Done, Waiting};
-use crate::naive::NaiveRing;
 use crate::spans::{Spans, handle, kernel};
 use metrale_gpu_runtime::timing::{
     FuncRef, RawGraph, Recorder, Status, TwinState, TwinsConfig, Updates,
@@ -23,8 +22,7 @@ use std::hint::black_box;
 /// A path.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct HotPath {
-    /// Its name in `limits.toml`. What starts with `naive_` is there to compare
-    /// with and has no limit.
+    /// Its name in `limits.toml`.
     pub name: &'static str,
     /// How often it is run, and twice as often.
     pub n: u64,
@@ -41,20 +39,17 @@ const fn path(name: &'static str, n: u64, run: fn(u64)) -> HotPath {
 
 /// All of them.
 pub const PATHS: &[HotPath] = &[
-    path("begin_end", 10_000, begin_end::<SpanRing<Done>>),
+    path("begin_end", 10_000, begin_end),
     path("begin_end_armed", 10_000, |n| drop(filled_armed(n))),
-    HotPath {
-        minus: Some("begin_end"),
-        ..path("harvest_landed", 10_000, harvest_landed::<SpanRing<Done>>)
-    },
+    HotPath { minus: Some("begin_end"), ..path("harvest_landed", 10_000, harvest_landed) },
     HotPath { minus: Some("begin_end_armed"), ..path("harvest_armed", 10_000, harvest_armed) },
-    path("harvest_idle", 10_000, harvest_idle::<SpanRing<Done>>),
-    path("harvest_pending_1", 1_000, |n| pending(n, 1, 1)),
-    path("harvest_pending_16", 1_000, |n| pending(n, 16, 1)),
-    path("harvest_pending_256", 100, |n| pending(n, 256, 1)),
-    path("harvest_pending_1000", 100, |n| pending(n, 1_000, 1)),
-    path("harvest_pending_4096", 20, |n| pending(n, 4_096, 1)),
-    path("harvest_pending_8_streams", 100, |n| pending(n, 1_000, 8)),
+    path("harvest_idle", 10_000, harvest_idle),
+    path("harvest_pending_1", 1_000, |n| harvest_pending(n, 1, 1)),
+    path("harvest_pending_16", 1_000, |n| harvest_pending(n, 16, 1)),
+    path("harvest_pending_256", 100, |n| harvest_pending(n, 256, 1)),
+    path("harvest_pending_1000", 100, |n| harvest_pending(n, 1_000, 1)),
+    path("harvest_pending_4096", 20, |n| harvest_pending(n, 4_096, 1)),
+    path("harvest_pending_8_streams", 100, |n| harvest_pending(n, 1_000, 8)),
     path("harvest_open_0", 1_000, |n| harvest_open(n, 0)),
     path("harvest_open_16", 1_000, |n| harvest_open(n, 16)),
     path("harvest_open_256", 100, |n| harvest_open(n, 256)),
@@ -70,15 +65,6 @@ pub const PATHS: &[HotPath] = &[
     path("launch_unarmed", 10_000, |n| launch(n, Level::Kernel)),
     path("replay_unarmed", 10_000, replay_unarmed),
     path("step_disabled", 10_000, step_disabled),
-    path("naive_begin_end", 10_000, begin_end::<NaiveRing<Done>>),
-    HotPath {
-        minus: Some("naive_begin_end"),
-        ..path("naive_harvest_landed", 10_000, harvest_landed::<NaiveRing<Done>>)
-    },
-    path("naive_harvest_idle", 100, harvest_idle::<NaiveRing<Done>>),
-    path("naive_harvest_pending_1000", 100, |n| {
-        harvest_pending::<NaiveRing<Waiting>>(n, 1_000, 1);
-    }),
 ];
 
 /// More slots than any path fills.
@@ -87,16 +73,16 @@ const SLOTS: usize = 1 << 16;
 static INTO: KernelInstruments = KernelInstruments::new();
 
 #[inline(never)]
-fn fill<S: Spans<Done>>(ring: &S, n: u64) {
+fn fill(ring: &SpanRing<Done>, n: u64) {
     assert_eq!(ring.fill(n as usize, 1, &INTO) as u64, n);
 }
 
-fn begin_end<S: Spans<Done>>(n: u64) {
-    fill(&S::make(Done, SLOTS), n);
+fn begin_end(n: u64) {
+    fill(&SpanRing::new(Done, SLOTS), n);
 }
 
-fn harvest_landed<S: Spans<Done>>(n: u64) {
-    let ring = S::make(Done, SLOTS);
+fn harvest_landed(n: u64) {
+    let ring = SpanRing::new(Done, SLOTS);
     fill(&ring, n);
     assert_eq!(ring.harvest(&INTO) as u64, n);
 }
@@ -118,8 +104,8 @@ fn harvest_armed(n: u64) {
     assert!(armed.is_idle());
 }
 
-fn harvest_idle<S: Spans<Done>>(n: u64) {
-    let ring = S::make(Done, 4096);
+fn harvest_idle(n: u64) {
+    let ring = SpanRing::new(Done, 4096);
     fill(&ring, 4096);
     assert_eq!(ring.harvest(&INTO), 4096);
     for _ in 0..n {
@@ -128,16 +114,12 @@ fn harvest_idle<S: Spans<Done>>(n: u64) {
 }
 
 /// Passes over so many pending spans, turn by turn of so many streams.
-fn harvest_pending<S: Spans<Waiting>>(n: u64, spans: usize, streams: u64) {
-    let ring = S::make(Waiting, 4096);
+fn harvest_pending(n: u64, spans: usize, streams: u64) {
+    let ring = SpanRing::new(Waiting, 4096);
     assert_eq!(ring.fill(spans, streams, &INTO), spans);
     for _ in 0..n {
         assert_eq!(black_box(&ring).harvest(&INTO), 0);
     }
-}
-
-fn pending(n: u64, spans: usize, streams: u64) {
-    harvest_pending::<SpanRing<Waiting>>(n, spans, streams);
 }
 
 /// Passes over a span left open and `landed` spans after it that are over.

@@ -29,9 +29,6 @@ use crate::{
 
 const LIMITS: &str = "crates/bench/limits.toml";
 
-/// Paths whose names start like this are there to compare with.
-const NAIVE: &str = "naive_";
-
 /// What `limits.toml` says.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -82,7 +79,7 @@ pub(crate) fn run() -> Result<()> {
     println!("driver calls: {} workloads counted", list.calls.len());
     if program::runs("valgrind", &["--version"]) {
         let counts = count_paths(&binary, &list.paths)?;
-        println!("\n{}", table(&counts, &limits.instructions));
+        print!("\n{}", table(&counts, &limits.instructions));
         problems.extend(check_instructions(&counts, &limits.instructions));
         let share = share::measure()?;
         let line = share.line(limits.demo_share);
@@ -173,7 +170,7 @@ fn total(profile: &str) -> Option<u64> {
 
 fn check_instructions(counts: &Counts, limits: &Counts) -> Vec<String> {
     let mut problems = Vec::new();
-    for (name, count) in counts.iter().filter(|(name, _)| !name.starts_with(NAIVE)) {
+    for (name, count) in counts {
         match limits.get(name) {
             None => problems.push(format!("{LIMITS}: no limit for {name}, which takes {count:.1}")),
             Some(limit) if count > limit => problems.push(format!(
@@ -189,19 +186,12 @@ fn check_instructions(counts: &Counts, limits: &Counts) -> Vec<String> {
 }
 
 fn table(counts: &Counts, limits: &Counts) -> String {
-    let mut lines = vec![format!(
-        "{:<24}{:>14}{:>10}{:>12}{:>8}",
-        "instructions", "metrale", "limit", "plain", "ratio"
-    )];
-    for (name, count) in counts.iter().filter(|(name, _)| !name.starts_with(NAIVE)) {
+    let mut text = format!("{:<28}{:>10}{:>10}\n", "path", "counted", "limit");
+    for (name, count) in counts {
         let limit = limits.get(name).map_or("-".to_owned(), f64::to_string);
-        let naive = counts.get(&format!("{NAIVE}{name}"));
-        let (plain, ratio) = naive.map_or((String::new(), String::new()), |plain| {
-            (format!("{plain:.1}"), format!("{:.3}", count / plain))
-        });
-        lines.push(format!("{name:<24}{count:>14.1}{limit:>10}{plain:>12}{ratio:>8}"));
+        text += &format!("{name:<28}{count:>10.1}{limit:>10}\n");
     }
-    lines.join("\n")
+    text
 }
 
 fn check_calls(counted: &Calls, limits: &Calls) -> Vec<String> {
@@ -234,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_path_over_its_limit_or_without_one_fails() {
-        let counts = numbers([("begin", 10.0), ("naive_begin", 90.0)]);
+        let counts = numbers([("begin", 10.0)]);
         assert_eq!(check_instructions(&counts, &numbers([("begin", 10.0)])), [""; 0]);
         let over = check_instructions(&counts, &numbers([("begin", 9.9)]));
         assert!(over.len() == 1 && over[0].contains("10.0 instructions, at most 9.9"), "{over:?}");
