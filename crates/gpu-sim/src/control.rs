@@ -13,6 +13,7 @@ pub mod graphs;
 use metrale_gpu_sys::cuda::Status;
 
 use crate::faults;
+use crate::host;
 use crate::log::Record;
 use crate::symbols::Symbol;
 use crate::thread::Thread;
@@ -38,11 +39,12 @@ fn named(name: &str) -> Result<Symbol, UnknownCall> {
 
 /// Puts everything back as at the start of a process: no objects, virtual time
 /// 0, no faults, no log, `cuInit` not called. Ids of streams, contexts and
-/// captures go on and are never used twice. Calls that hang go on.
+/// captures go on and are never used twice. Calls that hang go on. Host functions that
+/// have not begun never do; one that runs is waited for, but not by itself.
 /// C: `sim_reset(void)`.
 pub fn reset() {
     faults::release_all();
-    world::lock().reset();
+    host::forget(world::lock()).reset();
 }
 
 /// The clock, ns since the start. C: `uint64_t sim_now_ns(void)`.
@@ -53,19 +55,25 @@ pub fn now_ns() -> u64 {
 
 /// Moves the clock forward. C: `sim_advance_ns(uint64_t ns)`.
 pub fn advance_ns(ns: u64) {
-    world::lock().clock.advance(ns);
+    let mut world = world::lock();
+    world.clock.advance(ns);
+    world.wake();
 }
 
 /// Moves the clock forward to `ns`; does nothing if it is later already.
 /// C: `sim_advance_to_ns(uint64_t ns)`.
 pub fn advance_to_ns(ns: u64) {
-    world::lock().clock.advance_to(ns);
+    let mut world = world::lock();
+    world.clock.advance_to(ns);
+    world.wake();
 }
 
 /// Lets the clock follow the host's, from where it stands, and waits really
 /// sleep; or stops it again. C: `sim_set_real_time(uint32_t on)`.
 pub fn set_real_time(on: bool) {
-    world::lock().clock.set_real_time(on);
+    let mut world = world::lock();
+    world.clock.set_real_time(on);
+    world.wake();
 }
 
 /// What each call of that name, or of [`ALL`], costs the host in ns of the

@@ -167,10 +167,8 @@ pub(crate) extern "C" fn cuCtxSynchronize() -> u32 {
     call(Symbol::cuCtxSynchronize, 0, 0, |world, thread| {
         let context = world.current(thread)?;
         world.context_wait(context)?;
-        let streams = world.streams.iter();
-        let ours = streams.filter(|(_, stream)| stream.context == context);
-        let end = ours.map(|(_, stream)| stream.busy_until).max();
-        world.wait(end.unwrap_or(0));
+        let end = world.completion_of(|stream| stream.context == context);
+        world.wait(end);
         Ok(())
     })
 }

@@ -10,6 +10,7 @@ use super::{Out, call, put, some};
 use crate::capture::Target;
 use crate::event::{Event, State};
 use crate::graph::Kind;
+use crate::moment::Moment;
 use crate::symbols::Symbol;
 use crate::thread::Thread;
 use crate::world::{Outcome, World};
@@ -111,19 +112,19 @@ pub(crate) extern "C" fn cuEventRecordWithFlags_ptsz(
 }
 
 /// What asking about or waiting for an event begins with: when it completes.
-fn ask(world: &mut World, thread: Thread, event: u64) -> Result<u64, Status> {
+fn ask(world: &mut World, thread: Thread, event: u64) -> Result<Moment, Status> {
     let context = world.event_context(event)?;
     world.healthy(context)?;
     let at = world.event_time(event)?;
     world.unsafe_call(thread)?;
-    Ok(at.unwrap_or(0))
+    Ok(at.unwrap_or_default())
 }
 
 /// Needs no current context.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuEventQuery(event: u64) -> u32 {
     call(Symbol::cuEventQuery, event, 0, |world, thread| {
-        if ask(world, thread, event)? <= world.clock.now() {
+        if ask(world, thread, event)?.is_past(world.clock.now()) {
             Ok(())
         } else {
             Err(Status::ERROR_NOT_READY)

@@ -11,6 +11,7 @@ use super::graph::{graph, known, owns_memory};
 use super::{Out, graph_call, put, put_if, some};
 use crate::exec::{Exec, Flaw, Step};
 use crate::graph::Kind;
+use crate::moment::Moment;
 use crate::symbols::Symbol;
 use crate::thread::Thread;
 use crate::world::{Outcome, World};
@@ -67,7 +68,7 @@ fn instantiate(
         flags: flags & !UPLOAD,
         bytes,
         held: source.held,
-        last_end: 0,
+        last_end: Moment::default(),
     }))
 }
 

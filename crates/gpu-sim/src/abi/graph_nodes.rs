@@ -129,8 +129,8 @@ fn child_of(world: &mut World, child: u64) -> Result<Kind, Status> {
 /// `CUDA_HOST_NODE_PARAMS`.
 #[repr(C)]
 pub(crate) struct HostParams {
-    function: Option<extern "C" fn(*mut c_void)>,
-    data: *mut c_void,
+    pub(crate) function: Option<extern "C" fn(*mut c_void)>,
+    pub(crate) data: *mut c_void,
 }
 
 /// `CUDA_KERNEL_NODE_PARAMS` of before CUDA 12.

@@ -252,8 +252,7 @@ launch_kernel_ex!(cuLaunchKernelEx_ptsz, true);
 
 macro_rules! launch_host_func {
     ($name:ident, $per_thread:literal) => {
-        /// The function runs as the call returns, as copies do: the clock stands. In a
-        /// capture it is a node.
+        /// In a capture the function is a node.
         #[unsafe(no_mangle)]
         pub(crate) extern "C" fn $name(
             stream: u64,
@@ -267,8 +266,10 @@ macro_rules! launch_host_func {
                 let callback = Callback { function, data };
                 match world.target(key)? {
                     Target::Device => {
-                        world.callbacks.push(callback);
-                        world.submit(key, 0).map(|_| ())
+                        let (start, context) = (world.start_time(key), world.stream(key)?.context);
+                        let end = world.call_host(context, start, callback)?;
+                        world.stream(key)?.busy_until = end;
+                        Ok(())
                     }
                     Target::Capture(id) => world.add_node(id, key, Kind::Host(callback)),
                 }

@@ -26,11 +26,11 @@ pub(crate) mod user_object;
 
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
 
 use metrale_gpu_sys::cuda::Status;
 
 use crate::faults;
+use crate::host;
 use crate::log::Record;
 use crate::symbols::Symbol;
 use crate::thread::Thread;
@@ -107,7 +107,9 @@ fn guarded(
     let delay = world.faults.take_delay(symbol);
     world.clock.advance(cost.saturating_add(delay));
     let fault = world.faults.take_status(symbol, thread.id);
-    let status = if world.config.stub {
+    let status = if Thread::is_in_callback() {
+        Status::ERROR_NOT_PERMITTED
+    } else if world.config.stub {
         Status::ERROR_STUB_LIBRARY
     } else if let Some(status) = fault {
         status
@@ -125,29 +127,15 @@ fn guarded(
         mode: thread.mode(),
         time_ns,
     });
-    let wait = world.wait_until.take();
-    let callbacks = std::mem::take(&mut world.callbacks);
+    let waiting = world.waiting.take();
+    let destructors = std::mem::take(&mut world.destructors);
+    world.wake();
     drop(guard);
-    for callback in callbacks {
-        callback.run();
+    for destructor in destructors {
+        destructor.run();
     }
-    if let Some(until) = wait {
-        sleep_until(until);
+    if let Some(number) = waiting {
+        host::wait(number);
     }
     status
-}
-
-/// In real time: sleeps until the clock reads `until`. Ends early if the world
-/// was put back to virtual time meanwhile.
-fn sleep_until(until: u64) {
-    loop {
-        let guard = world::lock();
-        let left = until.saturating_sub(guard.clock.now());
-        let is_real = guard.clock.is_real_time();
-        drop(guard);
-        if left == 0 || !is_real {
-            return;
-        }
-        std::thread::sleep(Duration::from_nanos(left));
-    }
 }

@@ -84,7 +84,7 @@ pub(crate) extern "C" fn cuStreamQuery(stream: u64) -> u32 {
     call(Symbol::cuStreamQuery, 0, stream, |world, thread| {
         let key = world.stream_key(thread, stream, false)?;
         world.stream_wait(thread, key)?;
-        if world.completion(key) <= world.clock.now() {
+        if world.completion(key).is_past(world.clock.now()) {
             Ok(())
         } else {
             Err(Status::ERROR_NOT_READY)

@@ -59,6 +59,7 @@ plain! {
     destroy_graph = "cuGraphDestroy"(graph: u64);
     unload = "cuModuleUnload"(module: u64);
     free = "cuMemFree_v2"(address: u64);
+    host_function = "cuLaunchHostFunc"(stream: u64, function: extern "C" fn(*mut c_void), data: *mut c_void);
 }
 
 /// Methods with one out value, given back beside the status.

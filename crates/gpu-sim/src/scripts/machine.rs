@@ -3,8 +3,12 @@
 //! each script, and cleans up after it.
 
 use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::ptr::null_mut;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use super::Difference;
 use super::driver::{Called, Calls};
@@ -69,7 +73,25 @@ impl From<&'static str> for Trouble {
     }
 }
 
+/// Whether the host functions of scripts return, one script at a time.
+static RELEASED: Mutex<bool> = Mutex::new(false);
+static CHANGED: Condvar = Condvar::new();
+
+fn set_released(released: bool) {
+    *RELEASED.lock().unwrap_or_else(PoisonError::into_inner) = released;
+    CHANGED.notify_all();
+}
+
+/// A host function. Should a script forget it, it returns all the same.
+extern "C" fn until_released(_: *mut c_void) {
+    let released = RELEASED.lock().unwrap_or_else(PoisonError::into_inner);
+    let waited =
+        CHANGED.wait_timeout_while(released, Duration::from_secs(10), |released| !*released);
+    drop(waited);
+}
+
 pub(super) fn run(driver: &Calls<'_>, text: &str) -> Vec<Difference> {
+    set_released(false);
     let mut differences = Vec::new();
     thread::scope(|scope| {
         let first = worker(scope, driver);
@@ -95,6 +117,7 @@ pub(super) fn run(driver: &Calls<'_>, text: &str) -> Vec<Difference> {
                 });
             }
         }
+        set_released(true);
         // Best effort: whatever fails here was left in ruins above.
         let _second = second.run(Job::CleanUp(Bindings::default()));
         let _first = first.run(Job::CleanUp(names));
@@ -329,6 +352,13 @@ fn act<'a>(
         ("nodes", [g]) => {
             let (status, nodes) = driver.nodes(names.find(Graph, g)?)?;
             return Ok((status, Some(nodes.to_string())));
+        }
+        ("host", [s]) => {
+            driver.host_function(names.find(Stream, s)?, until_released, null_mut())?
+        }
+        ("release", []) => {
+            set_released(true);
+            0
         }
         ("stream-id", [s]) => driver.stream_id(names.find(Stream, s)?)?.0,
         ("stream-context", [s]) => driver.stream_context(names.find(Stream, s)?)?.0,
