@@ -45,6 +45,15 @@ pub(crate) const PAGE: &str = concat!(
 mod tests {
     use super::PAGE;
 
+    /// What the charts may add to the page.
+    const MOST_BYTES: usize = 60_000;
+
+    #[test]
+    fn the_charts_are_small() {
+        let size = parts!("vendor/uPlot.iife.min.js", "vendor/uPlot.min.css").len();
+        assert!(size <= MOST_BYTES, "{size} bytes");
+    }
+
     #[test]
     fn it_names_no_other_place() {
         let ours = PAGE.replace("https://github.com/leeoniya/uPlot", "");

@@ -2,7 +2,7 @@
 //! The pages as a client of HTTP/1.1 sees them.
 
 use flate2::read::GzDecoder;
-use metrale_http::{Pages, Server};
+use metrale_http::{MAX_REQUESTS, Pages, Server};
 use metrale_telemetry::kernel::{LANE_DECODE, SpanKey, StepShape};
 use metrale_telemetry::runtime::{KernelName, RecorderSource};
 use metrale_telemetry::snapshot::RecorderSnapshot;
@@ -188,6 +188,56 @@ impl RecorderSource for Recorder {
     fn name(&self, _: u64) -> Option<KernelName> {
         None
     }
+}
+
+/// By a server that has no cap on connections of its own.
+fn serve_by_axum(router: axum::Router) -> SocketAddr {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    listener.set_nonblocking(true).expect("set");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener).expect("taken");
+            axum::serve(listener, router).await
+        })
+    });
+    address
+}
+
+#[test]
+fn one_request_too_many_waits_for_its_turn() {
+    let recorder = Arc::new(Recorder::default());
+    let source: Arc<dyn RecorderSource> = recorder.clone();
+    let telemetry: &'static Telemetry = Telemetry::new().leak();
+    telemetry.attach(Weak::clone(&Arc::downgrade(&source))).expect("the first");
+    let address = serve_by_axum(Pages::new([telemetry]).router());
+    let send = |path: &str| {
+        let mut stream = TcpStream::connect(address).expect("connected");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("written");
+        stream
+    };
+    // Whether a page that reads nothing is answered within that time.
+    let is_answered = |within_ms| {
+        let mut page = send("/");
+        page.set_read_timeout(Some(Duration::from_millis(within_ms))).expect("set");
+        page.read_exact(&mut [0]).is_ok()
+    };
+
+    let held = recorder.held.lock().expect("free");
+    let mut waiting: Vec<_> = (1..MAX_REQUESTS).map(|_| send("/snapshot.json")).collect();
+    assert!(is_answered(5_000));
+    waiting.push(send("/snapshot.json"));
+    // It may be answered for as long as the last one is on its way.
+    assert!((0..10).any(|_| !is_answered(500)));
+    drop(held);
+    for mut stream in waiting {
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+    assert!(is_answered(5_000));
 }
 
 #[test]

@@ -5,11 +5,11 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use common::program::{number, replay};
-use common::record::{DECODE, PREFILL, document, kernel, launch, step};
-use common::{TRACES, folder, needs_simulator};
+use common::record::{DECODE, PREFILL, copy, file, kernel, launch, step};
+use common::{needs_simulator, recorded};
 use metrale_telemetry::kernel::MAX_RECORDED_STEPS;
 use serde_json::Value;
 
@@ -54,15 +54,14 @@ fn lanes(json: &Value) -> Rows {
 
 /// A replay of a recording of which all steps are recorded, and one of what that
 /// wrote.
-fn there_and_back(trace: &Path, timeline: &Path) -> (Value, Value) {
+fn there_and_back(from: &str, timeline: &Path) -> (Value, Value) {
     let ideal = ["--every", "1", "--stamps", "ideal", "--trace"];
     let most = MAX_RECORDED_STEPS.to_string();
-    let path = |path: &Path| path.to_str().expect("UTF-8").to_owned();
-    let (from, to) = (path(trace), path(timeline));
-    let record = [&from, "--timeline", &to, "--record-steps", &most];
+    let to = timeline.to_str().expect("UTF-8");
+    let record = [from, "--timeline", to, "--record-steps", &most];
     let (before, _) = replay(&[&ideal[..], &record].concat());
     assert!(number(&before["steps"]) <= MAX_RECORDED_STEPS as u64);
-    let (after, _) = replay(&[&ideal[..], &[&to]].concat());
+    let (after, _) = replay(&[&ideal[..], &[to]].concat());
     (before, after)
 }
 
@@ -82,26 +81,20 @@ fn rounding_ns(timeline: &Path, spans: u64) -> u64 {
     if step_ns < 1.0 { 0 } else { spans * (2.0 * step_ns).ceil() as u64 }
 }
 
-fn timeline(folder: &tempfile::TempDir) -> PathBuf {
-    folder.path().join("timeline.json")
-}
-
 #[test]
 fn recorded_traces_come_back() {
     needs_simulator();
-    let Some(traces) = folder() else { return };
-    for name in TRACES {
-        let folder = tempfile::tempdir().expect("a folder");
-        let trace = traces.join(format!("{name}.json.gz"));
-        let timeline = timeline(&folder);
-        let (before, after) = there_and_back(&trace, &timeline);
+    for recorded in recorded() {
+        let name = recorded.name;
+        let timeline = tempfile::NamedTempFile::new().expect("a file");
+        let (before, after) = there_and_back(&recorded.path(), timeline.path());
         assert_eq!(kernels(&after), kernels(&before), "{name}");
         assert!(!kernels(&after).is_empty());
         assert_eq!(after["notes"], serde_json::json!([]), "{name}");
         let (before, after) = (lanes(&before), lanes(&after));
         assert!(before.keys().eq(after.keys()), "{name}: {after:?}");
         for (lane, before) in before {
-            let within_ns = rounding_ns(&timeline, before[0]);
+            let within_ns = rounding_ns(timeline.path(), before[0]);
             for (was, is) in before.iter().zip(&after[&lane]) {
                 let off_ns = is.abs_diff(*was);
                 assert!(off_ns <= within_ns, "{name} {lane}: {before:?}, not {after:?}");
@@ -115,7 +108,6 @@ fn recorded_traces_come_back() {
 #[test]
 fn a_lane_comes_back_with_its_ends() {
     needs_simulator();
-    let copy = r#"{"ph":"X","cat":"gpu_memcpy","name":"Memcpy","pid":0,"tid":7,"ts":150,"dur":30,"args":{"device":0,"stream":7,"correlation":5}}"#;
     let events = [
         step(PREFILL, 10, 20),
         launch(1, 12),
@@ -125,15 +117,13 @@ fn a_lane_comes_back_with_its_ends() {
         launch(3, 42),
         launch(4, 44),
         kernel("prefill", 7, 1, 100, 50),
-        copy.to_owned(),
+        copy("Memcpy", 7, 5, 150, 30),
         kernel("decode", 7, 3, 200, 20),
         kernel("side", 20, 2, 160, 60),
         kernel("decode", 7, 4, 225, 40),
     ];
-    let folder = tempfile::tempdir().expect("a folder");
-    let trace = folder.path().join("trace.json");
-    std::fs::write(&trace, document(&events)).expect("written");
-    let (before, after) = there_and_back(&trace, &timeline(&folder));
+    let timeline = tempfile::NamedTempFile::new().expect("a file");
+    let (before, after) = there_and_back(&file(&events).path, timeline.path());
     assert_eq!(kernels(&after), kernels(&before));
     let of = lanes(&after);
     assert_eq!(of, lanes(&before));
@@ -147,9 +137,8 @@ fn a_lane_comes_back_with_its_ends() {
 #[test]
 fn the_last_steps_are_written_without_a_recording() {
     needs_simulator();
-    let folder = tempfile::tempdir().expect("a folder");
-    let to = timeline(&folder);
-    let to = to.to_str().expect("UTF-8");
+    let to = tempfile::NamedTempFile::new().expect("a file");
+    let to = to.path().to_str().expect("UTF-8");
     replay(&["--every", "64", "--timeline", to]);
     let text = std::fs::read_to_string(to).expect("written");
     let json: Value = serde_json::from_str(&text).expect("JSON");

@@ -5,9 +5,10 @@
 mod common;
 
 use common::bytes;
+use common::planned;
 use common::record::{DECODE, document, kernel, launch, read, step};
-use metrale_replay::plan::{self, Plan, Timing};
-use metrale_replay::steps::{Lane, Patterns};
+use metrale_replay::plan::{Plan, Timing};
+use metrale_replay::steps::Lane;
 use metrale_replay::trace::{DropReason, Drops, Trace, WorkKind};
 
 /// A trace of one good kernel around `entry`.
@@ -69,7 +70,7 @@ fn what_is_not_json_and_not_used_is_read_over_and_counted() {
         let drops = trace.drops;
         assert_eq!((drops.total(), drops.rounded, drops.read_over), (0, 0, count), "{name}");
         assert_eq!((good_kernels(&trace), trace.work.len()), (2, 2), "{name}");
-        let plan = plan::build(&trace, &Patterns::default(), Timing::Ideal);
+        let plan = planned(&trace, Timing::Ideal);
         let note = format!("{count} values that are not JSON");
         assert!(plan.notes.iter().any(|n| n.contains(&note)), "{name}");
     }
@@ -177,7 +178,7 @@ fn lists_without_an_end_and_commas_before_one() {
 }
 
 fn build(events: &[String]) -> Plan {
-    plan::build(&read(events), &Patterns::default(), Timing::Ideal)
+    planned(&read(events), Timing::Ideal)
 }
 
 /// A recording whose times begin at 0, where its first step does.

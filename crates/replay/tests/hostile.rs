@@ -6,10 +6,10 @@ mod common;
 use std::io::Write as _;
 
 use common::bytes::{gzip, is_one_line, read};
+use common::planned;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use metrale_replay::plan::{self, Timing};
-use metrale_replay::steps::Patterns;
+use metrale_replay::plan::Timing;
 use metrale_replay::trace::{self, DropReason as Reason, Limits, TraceError};
 
 /// A trace of one good kernel and `events`.
@@ -121,7 +121,7 @@ fn what_is_dropped_is_counted() {
         let trace = read(with(&events)).expect(&events);
         let found = (trace.drops.of(reason), trace.drops.total());
         assert_eq!(found, (expected, expected), "{events}");
-        let plan = plan::build(&trace, &Patterns::default(), Timing::Honest);
+        let plan = planned(&trace, Timing::Honest);
         let is_told = plan.notes.iter().any(|note| note.contains("dropped"));
         assert!(is_told, "{events}: {:?}", plan.notes);
     }
@@ -163,7 +163,7 @@ fn names_of_any_bytes_stay_apart() {
         bytes[at] = byte;
     }
     let trace = read(bytes).expect("legal enough");
-    let plan = plan::build(&trace, &Patterns::default(), Timing::Ideal);
+    let plan = planned(&trace, Timing::Ideal);
     let mut names = plan.kernels.clone();
     names.sort();
     names.dedup();
@@ -191,7 +191,7 @@ fn ids_that_two_processes_use_stay_apart() {
         }
     }
     let trace = read(format!("[{}]", events.join(","))).expect("a good trace");
-    let plan = plan::build(&trace, &Patterns::default(), Timing::Ideal);
+    let plan = planned(&trace, Timing::Ideal);
     assert_eq!(plan.graph_totals(), (6, 6));
     assert_eq!((plan.steps.len(), plan.spans.len()), (2, 2));
     assert_eq!(plan.devices, ["0", "1"]);
@@ -205,7 +205,7 @@ fn ids_that_two_processes_use_stay_apart() {
 #[test]
 fn a_trace_without_steps_says_how_to_name_one() {
     let trace = read(with(&kernel("\"k\"", "103", "1"))).expect("a good trace");
-    let plan = plan::build(&trace, &Patterns::default(), Timing::Ideal);
+    let plan = planned(&trace, Timing::Ideal);
     assert!(plan.steps.is_empty() && plan.spans.len() == 1);
     assert!(plan.notes.iter().any(|n| n.contains("--step-pattern")), "{:?}", plan.notes);
 }

@@ -4,12 +4,10 @@
 
 mod common;
 
-use std::collections::BTreeMap;
-
 use common::http;
 use common::program::{Serving, fact, number, replay_events};
 use common::record::{DECODE, kernel, launch, step};
-use common::{TRACES, folder, needs_simulator, read_csv};
+use common::{Sums, needs_simulator, recorded};
 use metrale_replay::report::excess;
 use metrale_telemetry::Snapshot;
 
@@ -24,11 +22,8 @@ fn honest(path: &str) -> Snapshot {
     http::json(serving.port, "/snapshot.json")
 }
 
-/// By name: launches, and how long one runs on average.
-type Recorded = BTreeMap<String, (u64, f64)>;
-
 /// Whether the replay was not repeated yet when the snapshot was taken.
-fn is_of_one_run(snapshot: &Snapshot, recorded: &Recorded) -> bool {
+fn is_of_one_run(snapshot: &Snapshot, recorded: &Sums) -> bool {
     let mut rows = snapshot.kernels.iter();
     rows.all(|row| {
         let launches = row.name.as_deref().and_then(|name| recorded.get(name));
@@ -39,30 +34,21 @@ fn is_of_one_run(snapshot: &Snapshot, recorded: &Recorded) -> bool {
 #[test]
 fn rows_that_read_too_long_say_so() {
     needs_simulator();
-    let Some(folder) = folder() else { return };
     let (mut compared, mut marked, mut unmarked) = (0, 0, 0);
-    for name in TRACES {
-        let recorded: Recorded = read_csv(&folder, name, "eager")
-            .into_iter()
-            .map(|row| {
-                let [launches, total] = [0, 1].map(|column| row[column].parse::<u64>().unwrap());
-                (row[2].clone(), (launches, total as f64 / launches as f64))
-            })
-            .collect();
-        let path = folder.join(format!("{name}.json.gz"));
-        let path = path.to_str().expect("UTF-8");
+    let traces = recorded();
+    for trace in &traces {
+        let (name, recorded) = (trace.name, trace.eager());
         let is_eager = !name.starts_with("vllm") && !name.starts_with("sglang");
         // A short one is repeated at once; it has few launches outside graphs.
         let snapshot = (0..10)
-            .map(|_| honest(path))
+            .map(|_| honest(&trace.path()))
             .find(|snapshot| !is_eager || is_of_one_run(snapshot, &recorded))
             .expect("a snapshot of one run");
         let floor_ns = snapshot.floor.pair_ns;
         for row in &snapshot.kernels {
-            let Some(&(_, mean_ns)) = row.name.as_deref().and_then(|name| recorded.get(name))
-            else {
-                continue;
-            };
+            let recorded = row.name.as_deref().and_then(|name| recorded.get(name));
+            let Some(&(launches, total_ns)) = recorded else { continue };
+            let mean_ns = total_ns as f64 / launches as f64;
             let figures = row.figures;
             if is_eager && figures.busy_start_samples >= ENOUGH {
                 let read_ns = figures.busy_start_ns as f64 / figures.busy_start_samples as f64;
@@ -83,7 +69,7 @@ fn rows_that_read_too_long_say_so() {
         }
     }
     println!("compared {compared}, marked {marked}, unmarked {unmarked}");
-    assert!(compared >= 50 && marked >= 20 && unmarked >= 90);
+    assert!(compared >= 50 && marked >= 20 && unmarked >= 90 || traces.is_empty());
 }
 
 /// Replays a recording with one kernel's row: the row, the page's line of it,

@@ -8,9 +8,9 @@ mod common;
 use std::cell::Cell;
 
 use common::bytes::{gzip, read};
+use common::planned;
 use metrale_replay::model;
-use metrale_replay::plan::{self, NodeWork, Plan, Timing, What};
-use metrale_replay::steps::Patterns;
+use metrale_replay::plan::{NodeWork, Plan, Timing, What};
 use metrale_replay::trace::{Trace, WorkKind};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -242,7 +242,7 @@ fn a_mutated_trace_never_panics() {
                 good.set(good.get() + 1);
                 drops.set(drops.get() + u64::from(trace.drops.total() > 0));
                 for timing in [Timing::Ideal, Timing::Honest] {
-                    check(&trace, &plan::build(&trace, &Patterns::default(), timing));
+                    check(&trace, &planned(&trace, timing));
                 }
             }
             Err(error) => {

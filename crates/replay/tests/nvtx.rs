@@ -8,7 +8,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use common::record::{document, overlapping_steps};
+use common::record::{file, overlapping_steps};
 
 /// How often each path of ranges was pushed and popped, and how many armed steps
 /// there were; `None` where no listener can be had.
@@ -72,11 +72,8 @@ fn the_demo_shows_its_lanes_in_their_steps() {
 /// the next one has none.
 #[test]
 fn ranges_of_overlapping_steps_do_not_cross() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("trace.json");
-    std::fs::write(&path, document(&overlapping_steps())).expect("written");
-    let path = path.to_str().expect("UTF-8");
-    let Some((ranges, _)) = ranges(&["--stamps", "ideal", "--trace", path]) else {
+    let trace = file(&overlapping_steps());
+    let Some((ranges, _)) = ranges(&["--stamps", "ideal", "--trace", &trace.path]) else {
         return;
     };
     assert_eq!(ranges, counted(&[("step", 1), ("step/prefill", 1)]));

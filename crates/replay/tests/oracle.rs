@@ -6,75 +6,47 @@
 //! absent the tests are skipped with a printed reason, except where they were
 //! named or under `CI=true`: there that fails.
 
-use std::collections::BTreeMap;
-
 mod common;
 
-use common::{TRACES, folder, read_csv};
+use common::{Recorded, Sums, modelled, planned, recorded};
 use metrale_replay::model;
-use metrale_replay::plan::{self, Plan, Timing, What};
-use metrale_replay::steps::{Lane, Patterns};
-use metrale_replay::trace::{self, Limits, Trace, WorkKind};
+use metrale_replay::plan::{Plan, Timing, What};
+use metrale_replay::steps::Lane;
+use metrale_replay::trace::WorkKind;
 
-fn load(folder: &std::path::Path, name: &str) -> Trace {
-    let path = folder.join(format!("{name}.json.gz"));
-    trace::read(&path, &Limits::default(), &mut |_, _| {}).expect("a good trace")
-}
-
-fn each(mut check: impl FnMut(&str, &std::path::Path, &Trace, &Plan)) {
-    let Some(folder) = folder() else { return };
-    for name in TRACES {
-        let trace = load(&folder, name);
-        let plan = plan::build(&trace, &Patterns::default(), Timing::Ideal);
-        check(name, &folder, &trace, &plan);
+fn each(mut check: impl FnMut(&Recorded, &Plan)) {
+    for recorded in recorded() {
+        check(&recorded, &planned(&recorded.trace(), Timing::Ideal));
     }
 }
 
 #[test]
 fn every_kernel_has_its_launches_and_its_total() {
-    each(|name, folder, trace, _| {
-        let mut found: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for recorded in recorded() {
+        let trace = recorded.trace();
+        let mut found = Sums::new();
         for work in &trace.work {
             if let WorkKind::Kernel(kernel) = work.kind {
                 let sum = found.entry(trace.names.text(kernel)).or_default();
-                sum.0 += 1;
-                sum.1 += work.duration_ns;
+                *sum = (sum.0 + 1, sum.1 + work.duration_ns);
             }
         }
-        let expected: BTreeMap<String, (u64, u64)> = read_csv(folder, name, "kernels")
-            .iter()
-            .map(|row| (row[8].clone(), (row[2].parse().unwrap(), row[1].parse().unwrap())))
-            .collect();
-        assert_eq!(found, expected, "{name}");
-        assert_eq!(trace.drops.total(), 0, "{name}");
-    });
+        assert_eq!(found, recorded.kernels(), "{}", recorded.name);
+        assert_eq!(trace.drops.total(), 0, "{}", recorded.name);
+    }
 }
 
 #[test]
 fn eager_kernels_are_exact_and_graph_kernels_have_no_row() {
-    each(|name, folder, _, plan| {
-        let outcome = model::run(plan);
-        let found: BTreeMap<&str, (u64, u64)> = plan
-            .kernels
-            .iter()
-            .zip(&outcome.kernels)
-            .filter(|(_, sum)| sum.launches > 0)
-            .map(|(name, sum)| (name.as_str(), (sum.launches, sum.total_ns)))
-            .collect();
-        let rows = read_csv(folder, name, "eager");
-        let expected: BTreeMap<&str, (u64, u64)> = rows
-            .iter()
-            .map(|row| (row[2].as_str(), (row[0].parse().unwrap(), row[1].parse().unwrap())))
-            .collect();
-        assert_eq!(found, expected, "{name}");
-    });
+    each(|recorded, plan| assert_eq!(modelled(plan), recorded.eager(), "{}", recorded.name));
 }
 
 #[test]
 fn lane_spans_are_the_recorded_extents() {
-    each(|name, folder, _, plan| {
+    each(|recorded, plan| {
+        let name = recorded.name;
         let outcome = model::run(plan);
-        let rows = read_csv(folder, name, "steps");
+        let rows = recorded.table("steps");
         let mut expected = Vec::new();
         for row in rows.iter().filter(|row| row[0] != "graph" && !row[10].is_empty()) {
             let numbers: Vec<i64> = row[10..13].iter().map(|n| n.parse().unwrap()).collect();
@@ -100,8 +72,9 @@ fn lane_spans_are_the_recorded_extents() {
 
 #[test]
 fn graphs_are_the_recorded_launches() {
-    each(|name, folder, _, plan| {
-        let rows = read_csv(folder, name, "steps");
+    each(|recorded, plan| {
+        let name = recorded.name;
+        let rows = recorded.table("steps");
         let mut launched = plan.ops.iter().filter_map(|op| match op.what {
             What::Graph { graph } => Some((op.at_ns, &plan.graphs[graph as usize])),
             _ => None,
@@ -120,10 +93,10 @@ fn graphs_are_the_recorded_launches() {
 
 #[test]
 fn lanes_are_what_the_names_state() {
-    each(|name, _, _, plan| {
+    each(|recorded, plan| {
         let lanes: Vec<Lane> = plan.steps.iter().map(|s| s.lane).collect();
         let stated = !plan.notes.iter().any(|n| n.contains("no token count"));
-        match name {
+        match recorded.name {
             "vllm-prefill-decode-piecewise" => {
                 assert_eq!((lanes, stated), (vec![Lane::Prefill], true))
             }
@@ -136,11 +109,9 @@ fn lanes_are_what_the_names_state() {
 
 #[test]
 fn honest_times_keep_the_order_of_every_stream() {
-    let Some(folder) = folder() else { return };
-    for name in TRACES {
-        let trace = load(&folder, name);
-        let ideal = plan::build(&trace, &Patterns::default(), Timing::Ideal);
-        let honest = plan::build(&trace, &Patterns::default(), Timing::Honest);
+    for recorded in recorded() {
+        let (name, trace) = (recorded.name, recorded.trace());
+        let [ideal, honest] = [Timing::Ideal, Timing::Honest].map(|timing| planned(&trace, timing));
         assert!(honest.ops.is_sorted_by_key(|op| op.at_ns), "{name}");
         for stream in 0..ideal.streams.len() as u32 {
             let on = |plan: &Plan| -> Vec<String> {

@@ -4,8 +4,8 @@
 
 mod common;
 
-use common::{TRACES, folder};
-use metrale_replay::trace::{self, Limits, WorkKind};
+use common::recorded;
+use metrale_replay::trace::WorkKind;
 use metrale_telemetry::instrument::NanosHistogram;
 
 /// Range and digits of the comparison: 1 ns to 128 s, two digits.
@@ -15,10 +15,8 @@ fn peer() -> hdrhistogram::Histogram<u64> {
 
 #[test]
 fn quantiles_of_recorded_kernels_are_within_one_and_a_half_per_cent() {
-    let Some(folder) = folder() else { return };
-    for name in TRACES {
-        let path = folder.join(format!("{name}.json.gz"));
-        let trace = trace::read(&path, &Limits::default(), &mut |_, _| {}).expect("a good trace");
+    for recorded in recorded() {
+        let (name, trace) = (recorded.name, recorded.trace());
         let is_kernel = |kind| matches!(kind, WorkKind::Kernel(_));
         let kernels = trace.work.iter().filter(|work| is_kernel(work.kind));
         let mut exact: Vec<u64> = kernels.map(|work| work.duration_ns).collect();

@@ -7,7 +7,7 @@ mod common;
 
 use std::process::Command;
 
-use common::{folder, needs_simulator};
+use common::{needs_simulator, recorded};
 
 /// The lines of the first text block after `command` on a page.
 fn shown(page: &str, command: &str) -> Vec<String> {
@@ -68,13 +68,14 @@ fn the_demo() {
 #[test]
 fn a_recorded_timeline() {
     needs_simulator();
-    let Some(folder) = folder() else { return };
-    let trace = folder.join("vllm-prefill-decode-piecewise.json.gz");
+    let mut traces = recorded().into_iter();
+    let Some(trace) = traces.find(|trace| trace.name == "vllm-prefill-decode-piecewise") else {
+        return;
+    };
     let command = "cargo xtask demo --every 1 --stamps ideal --trace \
                    vllm-prefill-decode-piecewise.json.gz";
-    let trace = trace.to_str().expect("UTF-8");
     assert_shown(
         &shown("docs/replay.md", command),
-        &printed(&["--every", "1", "--stamps", "ideal", "--trace", trace]),
+        &printed(&["--every", "1", "--stamps", "ideal", "--trace", &trace.path()]),
     );
 }

@@ -5,26 +5,13 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use common::program::{fact, number, replay};
-use common::{TRACES, folder, needs_simulator, read_csv};
-use metrale_replay::plan::{self, Plan, Timing};
-use metrale_replay::steps::{Lane, Patterns};
-use metrale_replay::trace::{self, Limits};
+use common::program::{fact, kernels, number, replay};
+use common::{Recorded, needs_simulator, planned, recorded};
+use metrale_replay::plan::{Plan, Timing};
+use metrale_replay::steps::Lane;
 use metrale_replay::{model, workload};
 use serde_json::Value;
-
-fn kernels(json: &Value) -> BTreeMap<String, (u64, u64)> {
-    let rows = json["kernels"].as_array().expect("rows");
-    rows.iter()
-        .filter(|row| row["kind"] == "kernel" && row["in_graph"] == false)
-        .map(|row| {
-            let name = row["name"].as_str().expect("a name").to_owned();
-            (name, (number(&row["samples"]), number(&row["total_ns"])))
-        })
-        .collect()
-}
 
 /// What a recorder must have done with every span: landed it.
 fn assert_closed(json: &Value) {
@@ -96,9 +83,8 @@ fn the_built_in_workload_adds_up_to_the_nanosecond() {
     needs_simulator();
     let (json, text) = replay(&["--every", "1", "--stamps", "ideal", "--twins", "off"]);
     let workload = workload::builtin();
-    let expected: BTreeMap<String, (u64, u64)> = workload.eager.clone().into_iter().collect();
-    assert_eq!(kernels(&json), expected);
-    let plan = plan::build(&workload.trace, &Patterns::default(), Timing::Ideal);
+    assert_eq!(kernels(&json, false), workload.eager);
+    let plan = planned(&workload.trace, Timing::Ideal);
     assert_lanes(&json, &plan);
     assert_closed(&json);
     assert_within_budget(&json);
@@ -121,7 +107,7 @@ fn one_step_in_64_is_armed_and_the_page_says_so() {
     assert!(text.contains("one in 64 armed: 128"), "{text}");
     assert_closed(&json);
     // Lanes are timed on every step all the same.
-    let plan = plan::build(&workload::builtin().trace, &Patterns::default(), Timing::Ideal);
+    let plan = planned(&workload::builtin().trace, Timing::Ideal);
     assert_lanes(&json, &plan);
 }
 
@@ -134,46 +120,31 @@ fn the_same_replay_gives_the_same_result() {
 #[test]
 fn recorded_traces_give_exactly_the_other_tools_sums() {
     needs_simulator();
-    let Some(folder) = folder() else { return };
-    for name in TRACES {
-        let path = folder.join(format!("{name}.json.gz"));
-        let path_text = path.to_str().expect("UTF-8");
+    for recorded in recorded() {
+        let path = &recorded.path();
         let (json, _) =
-            replay(&["--every", "1", "--stamps", "ideal", "--twins", "off", "--trace", path_text]);
-        assert_eager(&json, &folder, name);
-        assert_steps(&json, &folder, name);
-        assert_gaps(&json, &folder, name);
+            replay(&["--every", "1", "--stamps", "ideal", "--twins", "off", "--trace", path]);
+        // No launch of these traces reaches 8 ms; no kernel of a graph has a row.
+        assert_eq!(kernels(&json, false), recorded.eager(), "{}", recorded.name);
+        assert_steps(&json, &recorded);
+        assert_gaps(&json, &recorded);
         assert_closed(&json);
         assert_within_budget(&json);
-        let trace = trace::read(&path, &Limits::default(), &mut |_, _| {}).expect("a trace");
-        let plan = plan::build(&trace, &Patterns::default(), Timing::Ideal);
-        assert_lanes(&json, &plan);
-        assert_eq!(json["trace"], path_text);
+        assert_lanes(&json, &planned(&recorded.trace(), Timing::Ideal));
+        assert_eq!(json["trace"], *path);
 
-        let (sampled, text) = replay(&["--every", "64", "--trace", path_text]);
+        let (sampled, text) = replay(&["--every", "64", "--trace", path]);
         assert!(text.contains("one in 64 armed"), "{text}");
         assert!(number(&sampled["armed_steps"]) <= 1);
         assert_closed(&sampled);
     }
 }
 
-fn assert_eager(json: &Value, folder: &Path, name: &str) {
-    let found = kernels(json);
-    let rows = read_csv(folder, name, "eager");
-    assert_eq!(found.len(), rows.len(), "{name}: no kernel of a graph has a row");
-    for row in rows {
-        let (launches, total): (u64, u64) = (row[0].parse().unwrap(), row[1].parse().unwrap());
-        let (samples, read) = found[&row[2]];
-        assert_eq!(samples, launches, "{name}: {}", row[2]);
-        // No launch of these traces reaches 8 ms.
-        assert_eq!(read, total, "{name}: {}", row[2]);
-    }
-}
-
 /// Lane totals against the other tool's extents of each step.
-fn assert_steps(json: &Value, folder: &Path, name: &str) {
+fn assert_steps(json: &Value, recorded: &Recorded) {
+    let name = recorded.name;
     let (mut spans, mut overlap, mut graphs) = (BTreeMap::<&str, Vec<u64>>::new(), 0, (0, 0));
-    for row in read_csv(folder, name, "steps") {
+    for row in recorded.table("steps") {
         let lane_span: u64 = row[11].parse().unwrap();
         if row[0] == "graph" {
             graphs = (graphs.0 + 1, graphs.1 + row[6].parse::<u64>().unwrap());
@@ -207,8 +178,8 @@ fn assert_steps(json: &Value, folder: &Path, name: &str) {
 
 /// Gaps before lanes: from one extent's end to the next one's start on the
 /// stream, by the other tool's table. Of these traces no neighbours overlap.
-fn assert_gaps(json: &Value, folder: &Path, name: &str) {
-    let rows = read_csv(folder, name, "steps");
+fn assert_gaps(json: &Value, recorded: &Recorded) {
+    let (name, rows) = (recorded.name, recorded.table("steps"));
     let mut extents: Vec<(&str, u64, u64, u64)> = rows
         .iter()
         .filter(|row| row[0] != "graph" && row[11] != "0")
@@ -243,10 +214,10 @@ fn an_honest_host_reads_more_and_says_how_much() {
     let (ideal, _) = replay(&["--every", "1", "--stamps", "ideal", "--trace", small]);
     let (honest, text) = replay(&["--every", "1", "--stamps", "honest", "--trace", small]);
     assert_closed(&honest);
-    let sum = |json: &Value| kernels(json).values().map(|row| row.1).sum::<u64>();
+    let sum = |json: &Value| kernels(json, false).values().map(|row| row.1).sum::<u64>();
     assert!(sum(&honest) > sum(&ideal));
     let more = fact(&text, "check");
     let told = more.starts_with("kernels read ") && more.contains(" longer than they ran");
     assert!(told, "{text}");
-    assert_eq!(kernels(&honest).len(), kernels(&ideal).len());
+    assert_eq!(kernels(&honest, false).len(), kernels(&ideal, false).len());
 }

@@ -5,7 +5,7 @@ mod common;
 
 use common::http;
 use common::program::Serving;
-use common::record::{DECODE, document, kernel, launch, step};
+use common::record::{DECODE, file, kernel, launch, step};
 use metrale_replay::workload;
 use metrale_telemetry::Snapshot;
 use serde_json::Value;
@@ -70,7 +70,7 @@ fn silent_clients_hold_up_nobody() {
 
 /// Steps of many kernels: 64 of them are more than what lies between a server and a
 /// client that does not read.
-fn many_kernels(path: &std::path::Path) {
+fn many_kernels() -> Vec<String> {
     const KERNELS: u32 = 700;
     let mut events = Vec::new();
     for number in 0..80 {
@@ -82,7 +82,7 @@ fn many_kernels(path: &std::path::Path) {
             events.push(kernel("gemm", 7, correlation, at + 20 + 4 * kernel_of_step, 3));
         }
     }
-    std::fs::write(path, document(&events)).expect("written");
+    events
 }
 
 /// As many clients as traces are sent at once, none of which reads: others are told so
@@ -90,11 +90,8 @@ fn many_kernels(path: &std::path::Path) {
 /// What they find then is not the whole answer, and does not look like one.
 #[test]
 fn clients_that_take_no_trace_lose_their_turn() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("many.json");
-    many_kernels(&path);
-    let path = path.to_str().expect("UTF-8");
-    let mut serving = Serving::start(["--for", "120", "--every", "1", "--trace", path]);
+    let trace = file(&many_kernels());
+    let mut serving = Serving::start(["--for", "120", "--every", "1", "--trace", &trace.path]);
     let port = serving.port;
     assert_eq!(http::post(port, "/recording.json?steps=64"), "202");
     let whole = loop {
@@ -151,11 +148,8 @@ fn work_that_does_not_end_makes_it_unwell() {
         launch(2, 60_002_010),
         kernel("last", 7, 2, 60_002_020, 10),
     ];
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("endless.json");
-    std::fs::write(&path, document(&events)).expect("written");
-    let path = path.to_str().expect("UTF-8");
-    let arguments = ["--for", "30", "--every", "1", "--stuck-after", "1", "--trace", path];
+    let trace = &file(&events).path;
+    let arguments = ["--for", "30", "--every", "1", "--stuck-after", "1", "--trace", trace];
     let mut serving = Serving::start(arguments);
     let port = serving.port;
     // It goes on answering until it is unwell, or ends and answers no more.

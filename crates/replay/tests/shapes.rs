@@ -7,35 +7,19 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::program::{number, replay, replay_events};
+use common::record::{kernel, launch, step};
 use metrale_replay::workload;
 use serde_json::{Value, json};
 
 const PROPOSE: &str = "propose_4";
 
 /// Steps of 100 µs with one kernel each, by name and its time in microseconds.
-fn events(steps: &[(&str, u64)]) -> Vec<String> {
-    let mut events = Vec::new();
-    for (at, (name, took)) in (0..).zip(steps) {
+fn events(steps: &[(&str, u32)]) -> Vec<String> {
+    let of_step = |(at, (name, took)): (u32, &(&str, u32))| {
         let (ts, id) = (1_000_000 + at * 100, at + 1);
-        let event = |cat: &str, name: &str, tid: u64, ts: u64, dur: u64, args: Value| {
-            json!({"ph": "X", "cat": cat, "name": name, "pid": tid, "tid": tid, "ts": ts,
-                   "dur": dur, "args": args})
-            .to_string()
-        };
-        events.extend([
-            event("user_annotation", name, 100, ts, 90, json!({})),
-            event("cuda_runtime", "cudaLaunchKernel", 100, ts + 1, 2, json!({"correlation": id})),
-            event(
-                "kernel",
-                "forward",
-                7,
-                ts + 10,
-                *took,
-                json!({"device": 0, "stream": 7, "correlation": id}),
-            ),
-        ]);
-    }
-    events
+        [step(name, ts, 90), launch(id, ts + 1), kernel("forward", 7, id, ts + 10, *took)]
+    };
+    (0..).zip(steps).flat_map(of_step).collect()
 }
 
 #[test]

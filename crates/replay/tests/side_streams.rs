@@ -4,10 +4,11 @@
 
 mod common;
 
+use common::planned;
 use common::program::{fact, replay_events, rows};
 use common::record::{DECODE, PREFILL, kernel, launch, overlapping_steps, read, step};
-use metrale_replay::plan::{self, Plan, Timing, What};
-use metrale_replay::steps::{Lane, Patterns};
+use metrale_replay::plan::{Op, Plan, Timing, What};
+use metrale_replay::steps::Lane;
 
 /// The host runs ahead: the decode step's side stream starts inside the prefill
 /// step's time on the GPU, and 40 µs ahead of its own lane stream.
@@ -30,7 +31,7 @@ fn ahead() -> Vec<String> {
 
 /// Name, step and lane of each launch in host order.
 fn launches(plan: &Plan) -> Vec<(&str, Option<u32>, Lane)> {
-    let of = |op: &plan::Op| match op.what {
+    let of = |op: &Op| match op.what {
         What::Kernel { kernel, .. } => {
             let name = plan.kernels[kernel as usize].as_str();
             Some((name, op.step, plan.lane(op.step)))
@@ -43,7 +44,7 @@ fn launches(plan: &Plan) -> Vec<(&str, Option<u32>, Lane)> {
 #[test]
 fn a_side_stream_ahead_of_its_lane() {
     for timing in [Timing::Ideal, Timing::Honest] {
-        let plan = plan::build(&read(&ahead()), &Patterns::default(), timing);
+        let plan = planned(&read(&ahead()), timing);
         assert_eq!(
             launches(&plan),
             [
@@ -62,7 +63,7 @@ fn a_side_stream_ahead_of_its_lane() {
 /// each of its launches and marks.
 #[test]
 fn a_step_is_open_until_its_last_launch() {
-    let plan = plan::build(&read(&overlapping_steps()), &Patterns::default(), Timing::Ideal);
+    let plan = planned(&read(&overlapping_steps()), Timing::Ideal);
     let script: Vec<(&str, Option<u32>)> = (plan.ops.iter())
         .map(|op| {
             let word = match op.what {

@@ -3,30 +3,21 @@
 
 mod common;
 
-use std::collections::BTreeMap;
-
 use common::bytes::read;
+use common::{Sums, modelled, planned};
 use metrale_replay::model;
-use metrale_replay::plan::{self, Node, NodeWork, Plan, Timing, What};
-use metrale_replay::steps::{Lane, Patterns};
+use metrale_replay::plan::{Node, NodeWork, Plan, Timing, What};
+use metrale_replay::steps::Lane;
 
 fn plan(timing: Timing) -> Plan {
     let trace = read(include_bytes!("data/small.json")).expect("a good trace");
     assert_eq!(trace.drops.total(), 0);
-    plan::build(&trace, &Patterns::default(), timing)
+    planned(&trace, timing)
 }
 
 #[test]
 fn kernels() {
-    let plan = plan(Timing::Ideal);
-    let outcome = model::run(&plan);
-    let found: BTreeMap<&str, (u64, u64)> = plan
-        .kernels
-        .iter()
-        .zip(&outcome.kernels)
-        .map(|(name, sum)| (name.as_str(), (sum.launches, sum.total_ns)))
-        .collect();
-    let expected = BTreeMap::from([
+    let expected = [
         ("void claim_slot_kernel(int*)", (1, 2_250)),
         ("gemm_bf16_128x64", (2, 79_750)),
         ("void attn<\"q\", 128>(Params)", (1, 12_000)),
@@ -34,8 +25,9 @@ fn kernels() {
         ("void sample_kernel<1024>(float const*, int*)", (2, 15_778)),
         ("void append_token_kernel(int*) é", (1, 2_000)),
         ("void unlaunched_kernel()", (1, 3_000)),
-    ]);
-    assert_eq!(found, expected);
+    ];
+    let expected: Sums = expected.into_iter().map(|(name, sum)| (name.to_owned(), sum)).collect();
+    assert_eq!(modelled(&plan(Timing::Ideal)), expected);
 }
 
 #[test]

@@ -3,9 +3,10 @@
 
 mod common;
 
+use common::planned;
 use common::record::{DECODE, PREFILL, kernel, launch, read, step};
 use metrale_replay::plan::{self, Plan, Timing, What};
-use metrale_replay::steps::{Lane, Patterns};
+use metrale_replay::steps::Lane;
 use metrale_replay::trace::{Annotation, Call, CallKind, StreamId, Trace, Work, WorkKind};
 use proptest::prelude::*;
 
@@ -43,7 +44,7 @@ fn by_the_step_around_them_on_the_device() {
         kernel("after", 7, 0, 340, 5),
     ];
     for timing in [Timing::Ideal, Timing::Honest] {
-        let plan = plan::build(&read(&events), &Patterns::default(), timing);
+        let plan = planned(&read(&events), timing);
         let expected = [
             ("across its end", None),
             ("after", None),
@@ -119,7 +120,7 @@ proptest! {
     fn as_a_slow_search_finds_them(works in prop::collection::vec(
         (0u32..4, any::<bool>(), 0i64..40, 0u64..20), 1..24))
     {
-        let plan = plan::build(&trace(&works), &Patterns::default(), Timing::Ideal);
+        let plan = planned(&trace(&works), Timing::Ideal);
         let ends = |&(_, _, start, duration): &(u32, bool, i64, u64)| start + duration as i64;
         let extent = |step: u32| {
             let of: Vec<_> = works.iter().filter(|w| w.1 && w.0 == step).collect();

@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The built-in workload, planned, is what its generator added up.
 
-use std::collections::BTreeMap;
+mod common;
 
-use metrale_replay::plan::{self, Timing, What};
-use metrale_replay::steps::{Lane, Patterns};
+use common::{modelled, planned};
+use metrale_replay::plan::{Timing, What};
+use metrale_replay::steps::Lane;
 use metrale_replay::{model, workload};
 
 #[test]
 fn the_plan_adds_up_to_the_generators_sums() {
     let work = workload::builtin();
-    let plan = plan::build(&work.trace, &Patterns::default(), Timing::Ideal);
+    let plan = planned(&work.trace, Timing::Ideal);
     let outcome = model::run(&plan);
-    let found: BTreeMap<String, (u64, u64)> = plan
-        .kernels
-        .iter()
-        .zip(&outcome.kernels)
-        .filter(|(_, sum)| sum.launches > 0)
-        .map(|(name, sum)| (name.clone(), (sum.launches, sum.total_ns)))
-        .collect();
-    assert_eq!(found, work.eager);
+    assert_eq!(modelled(&plan), work.eager);
     assert_eq!(plan.graph_totals(), work.graphs);
 
     let lanes: Vec<(Lane, u64)> = plan
@@ -37,7 +31,7 @@ fn the_plan_adds_up_to_the_generators_sums() {
 #[test]
 fn it_is_shaped_like_a_server() {
     let work = workload::builtin();
-    let plan = plan::build(&work.trace, &Patterns::default(), Timing::Honest);
+    let plan = planned(&work.trace, Timing::Honest);
     let outcome = model::run(&plan);
     assert_eq!(plan.steps.len(), workload::STEPS);
     let of = |lane| plan.spans.iter().filter(|span| span.lane == lane).count();
@@ -58,7 +52,7 @@ fn it_is_shaped_like_a_server() {
 fn it_is_the_same_every_time() {
     let plan = || {
         let trace = workload::generate(200, 7).trace;
-        plan::build(&trace, &Patterns::default(), Timing::Ideal)
+        planned(&trace, Timing::Ideal)
     };
     let (one, two) = (plan(), plan());
     assert_eq!(one.ops, two.ops);

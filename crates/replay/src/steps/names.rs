@@ -3,7 +3,7 @@
 
 use metrale_telemetry::kernel::{LANE_ADMIT, LANE_DECODE, LANE_PREFILL, LANES, StepShape};
 
-use super::shapes::{self, Batch};
+use super::shapes::{self, Batch, Counts};
 
 /// The lane of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -131,36 +131,11 @@ fn builtin(name: &str) -> Option<Recognised> {
     })
 }
 
-/// The lane by the count of sequences, requests or tokens that are prompts:
-/// `context_N`, or "N ctx reqs, M gen reqs" and its like.
+/// The lane by whether prompts are counted: sequences, requests or tokens.
 fn counted(name: &str) -> Recognised {
-    let nonzero = |digits: &str| digits.bytes().any(|b| b != b'0');
-    let count = name.match_indices("context_").find_map(|(at, word)| {
-        let digits = name[at + word.len()..].split(|c: char| !c.is_ascii_digit()).next()?;
-        (!digits.is_empty()).then(|| nonzero(digits))
-    });
-    let words = name.split(|c: char| !c.is_ascii_alphanumeric());
-    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-    let listed = words.windows(3).filter_map(|words| {
-        let &[number, what, "reqs" | "requests" | "seqs" | "tokens" | "toks"] = words else {
-            return None;
-        };
-        number.bytes().all(|b| b.is_ascii_digit()).then_some(())?;
-        match what {
-            "ctx" | "context" | "prefill" | "prompt" => Some(nonzero(number)),
-            "gen" | "generation" | "decode" => Some(false),
-            _ => None,
-        }
-    });
-    let prompts = count.into_iter().chain(listed).reduce(|any, more| any | more);
-    Recognised {
-        lane: match prompts {
-            Some(true) => Lane::Prefill,
-            _ => Lane::Decode,
-        },
-        states_tokens: prompts.is_some(),
-        shape: shapes::shape(name),
-    }
+    let has_prompts = Counts::of(name).has_prompts();
+    let lane = if has_prompts == Some(true) { Lane::Prefill } else { Lane::Decode };
+    Recognised { lane, states_tokens: has_prompts.is_some(), shape: shapes::shape(name) }
 }
 
 /// Greedy match of `*` patterns, linear in the name for each piece.

@@ -11,7 +11,7 @@ use metrale_telemetry::kernel::StepShape;
 pub(super) fn shape(name: &str) -> Option<StepShape> {
     match Batch::of(name) {
         Some(batch) => batch.shape(),
-        None => sides(name).or_else(|| listed(name)),
+        None => Counts::of(name).shape(),
     }
 }
 
@@ -61,51 +61,81 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// vLLM's two sides: `context_2(1024)_generation_30(30)`, with `sq` before the
-/// tokens in later versions.
-fn sides(name: &str) -> Option<StepShape> {
-    let side = |word: &str| {
-        let mut found = name.match_indices(word);
-        found.find_map(|(at, _)| {
-            let rest = &name[at + word.len()..];
-            let requests = number(rest)?;
-            let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
-            let tokens = rest.strip_prefix('(').unwrap_or_default();
-            Some((requests, number(tokens.strip_prefix("sq").unwrap_or(tokens))))
-        })
-    };
-    let (context, generation) = (side("context_"), side("generation_"));
-    if context.is_none() && generation.is_none() {
-        return None;
-    }
-    let (prompts, prompt_tokens) = context.unwrap_or((0, None));
-    let (decodes, decode_tokens) = generation.unwrap_or((0, None));
-    let prompt_tokens = prompt_tokens.or((prompts == 0).then_some(0))?;
-    let decode_tokens = decode_tokens.unwrap_or(decodes);
-    let requests = prompts.saturating_add(decodes);
-    Some(new(prompt_tokens, decode_tokens, requests))
+/// What a name counts of a batch.
+#[derive(Default)]
+pub(super) struct Counts {
+    prompts: Option<u32>,
+    prompt_tokens: Option<u32>,
+    decodes: Option<u32>,
+    decode_tokens: Option<u32>,
 }
 
-/// A list in words: `2 ctx reqs, 1024 ctx tokens, 30 gen reqs`.
-fn listed(name: &str) -> Option<StepShape> {
-    let words = name.split(|c: char| !c.is_ascii_alphanumeric());
-    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-    let count = |kinds: &[&str], units: &[&str]| {
-        let mut found = words.windows(3).filter_map(|words| {
-            let is_it = kinds.contains(&words[1]) && units.contains(&words[2]);
-            is_it.then(|| words[0].parse::<u32>().ok())?
-        });
-        found.next()
-    };
-    let (requests, tokens) = (["reqs", "requests", "seqs"], ["tokens", "toks"]);
-    let (prompt, decode) =
-        (["ctx", "context", "prefill", "prompt"], ["gen", "generation", "decode"]);
-    let (prompts, decodes) = (count(&prompt, &requests), count(&decode, &requests));
-    let decode_tokens = count(&decode, &tokens).or(decodes);
-    let no_prompt = prompts.is_none_or(|prompts| prompts == 0) && decode_tokens.is_some();
-    let prompt_tokens = count(&prompt, &tokens).or(no_prompt.then_some(0))?;
-    let requests = prompts.unwrap_or(0).saturating_add(decodes.unwrap_or(0));
-    Some(new(prompt_tokens, decode_tokens.unwrap_or(0), requests))
+impl Counts {
+    pub(super) fn of(name: &str) -> Self {
+        Self::sides(name).unwrap_or_else(|| Self::listed(name))
+    }
+
+    /// vLLM's two sides: `context_2(1024)_generation_30(30)`, with `sq` before the
+    /// tokens in later versions.
+    fn sides(name: &str) -> Option<Self> {
+        let side = |word: &str| {
+            let mut found = name.match_indices(word);
+            found.find_map(|(at, _)| {
+                let rest = &name[at + word.len()..];
+                let requests = number(rest)?;
+                let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+                let tokens = rest.strip_prefix('(').unwrap_or_default();
+                Some((requests, number(tokens.strip_prefix("sq").unwrap_or(tokens))))
+            })
+        };
+        let (context, generation) = (side("context_"), side("generation_"));
+        context.or(generation)?;
+        Some(Self {
+            prompts: context.map(|(requests, _)| requests),
+            prompt_tokens: context.and_then(|(_, tokens)| tokens),
+            decodes: generation.map(|(requests, _)| requests),
+            decode_tokens: generation.and_then(|(_, tokens)| tokens),
+        })
+    }
+
+    /// A list in words: `2 ctx reqs, 1024 ctx tokens, 30 gen reqs`.
+    fn listed(name: &str) -> Self {
+        let words = name.split(|c: char| !c.is_ascii_alphanumeric());
+        let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+        let mut counts = Self::default();
+        for words in words.windows(3) {
+            let of_prompts = match words[1] {
+                "ctx" | "context" | "prefill" | "prompt" => true,
+                "gen" | "generation" | "decode" => false,
+                _ => continue,
+            };
+            let count = match (words[2], of_prompts) {
+                ("reqs" | "requests" | "seqs", true) => &mut counts.prompts,
+                ("reqs" | "requests" | "seqs", false) => &mut counts.decodes,
+                ("tokens" | "toks", true) => &mut counts.prompt_tokens,
+                ("tokens" | "toks", false) => &mut counts.decode_tokens,
+                _ => continue,
+            };
+            *count = count.or(words[0].parse().ok());
+        }
+        counts
+    }
+
+    /// Whether the batch has prompts; `None` where nothing is counted.
+    pub(super) fn has_prompts(&self) -> Option<bool> {
+        let prompts = [self.prompts, self.prompt_tokens].into_iter().flatten();
+        let decodes = [self.decodes, self.decode_tokens].into_iter().flatten();
+        prompts.map(|count| count > 0).chain(decodes.map(|_| false)).reduce(|any, one| any | one)
+    }
+
+    fn shape(&self) -> Option<StepShape> {
+        let decode_tokens = self.decode_tokens.or(self.decodes);
+        let (prompts, decodes) = (self.prompts.unwrap_or(0), self.decodes.unwrap_or(0));
+        let no_prompt = prompts == 0 && decode_tokens.is_some();
+        let prompt_tokens = self.prompt_tokens.or(no_prompt.then_some(0))?;
+        let requests = prompts.saturating_add(decodes);
+        Some(new(prompt_tokens, decode_tokens.unwrap_or(0), requests))
+    }
 }
 
 #[cfg(test)]

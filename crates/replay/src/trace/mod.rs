@@ -172,29 +172,31 @@ impl Trace {
         let middle = starts.len() / 2;
         let median = *starts.select_nth_unstable(middle).1;
         drop(starts);
-        let before = self.work.len();
-        self.work.retain(|w| w.start_ns.abs_diff(median) <= FURTHEST_NS);
-        self.drops.add(DropReason::Absurd, before - self.work.len());
+        let drops = &mut self.drops;
+        keep(&mut self.work, drops, |work| work.start_ns.abs_diff(median) <= FURTHEST_NS);
         let zero = self.work.iter().map(|w| w.start_ns).min().unwrap_or(median);
         for work in &mut self.work {
             work.start_ns -= zero;
         }
+        let is_near = |at_ns: i64| at_ns.unsigned_abs() <= 2 * FURTHEST_NS;
         for call in &mut self.calls {
             call.at_ns = call.at_ns.saturating_sub(zero);
         }
-        let before = self.calls.len();
-        self.calls.retain(|call| call.at_ns.unsigned_abs() <= 2 * FURTHEST_NS);
-        self.drops.add(DropReason::Absurd, before - self.calls.len());
+        keep(&mut self.calls, drops, |call| is_near(call.at_ns));
         for range in &mut self.lane_ranges {
             range.start_ns = range.start_ns.saturating_sub(zero);
         }
-        let is_near = |range: &LaneRange| range.start_ns.unsigned_abs() <= 2 * FURTHEST_NS;
-        let before = self.lane_ranges.len();
-        self.lane_ranges.retain(is_near);
-        self.drops.add(DropReason::Absurd, before - self.lane_ranges.len());
+        keep(&mut self.lane_ranges, drops, |range| is_near(range.start_ns));
         for note in &mut self.annotations {
             note.start_ns = note.start_ns.saturating_sub(zero);
             note.end_ns = note.end_ns.saturating_sub(zero);
         }
     }
+}
+
+/// Keeps some of a list, and counts the others as broken.
+fn keep<T>(list: &mut Vec<T>, drops: &mut Drops, is_kept: impl Fn(&T) -> bool) {
+    let before = list.len();
+    list.retain(is_kept);
+    drops.add(DropReason::Absurd, before - list.len());
 }

@@ -48,6 +48,31 @@ fn every_chart_has_its_data_as_text() {
     assert_eq!(browser.complaints(), [] as [&str; 0]);
 }
 
+/// How often ink begins along the chart's top, where no bar reaches.
+const MARKS: &str = "(() => {
+    const canvas = document.querySelector('#steps-chart canvas');
+    const y = Math.round((document.querySelector('#steps-chart .u-over').offsetTop + 3) * devicePixelRatio);
+    const { data } = canvas.getContext('2d').getImageData(0, y, canvas.width, 1);
+    const inked = (x) => data[4 * x] < 100 && data[4 * x + 3] > 127;
+    return Array.from({ length: canvas.width }, (_, x) => x).filter((x) => inked(x) && !inked(x - 1)).length;
+})()";
+
+#[test]
+fn armed_steps_are_marked() {
+    let Some(mut browser) = browser() else { return };
+    let demo = demo(0);
+    browser.show(1280, "light");
+    browser.open(&address(&demo));
+    browser.wait("document.querySelector('#steps-chart canvas') !== null");
+    wait_for_the_same(|| {
+        let steps: Value = http::json(demo.port, "/steps.json");
+        let steps = steps[0]["steps"].as_array().expect("steps");
+        let armed = steps.iter().filter(|step| step["armed"] == true).count();
+        assert!(armed > 1, "one in 64 of {}", steps.len());
+        (browser.eval(MARKS), Value::from(armed))
+    });
+}
+
 /// In a legend no two fills have the same hatching.
 #[test]
 fn fills_tell_apart_without_colour() {

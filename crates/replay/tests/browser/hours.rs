@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Eight hours of data, as fast as the page takes them: clock, timers and server
-//! are the test's, all else is the page.
+//! Hours of data, as fast as the page takes them: clock, timers and server are the
+//! test's, all else is the page.
 
-use super::{Browser, address, browser, demo, http};
+use super::figures::{NONE, Table, cells, share, time};
+use super::{Browser, address, browser, demo, devtools::wait_for_the_same, http};
 use serde_json::{Value, json};
 
 /// Stands in for time and the server: each time the page asks for a snapshot, a
@@ -42,17 +43,54 @@ const FEED: &str = "(() => {
 
 const HOUR: u64 = 3600;
 
-#[test]
-fn eight_hours_take_no_more_memory_than_one() {
-    let Some(mut browser) = browser() else { return };
+/// A browser with the page, fed with lanes of the demo: so many buckets each has that
+/// get more.
+fn fed() -> Option<(Browser, Vec<(String, usize)>)> {
+    let mut browser = browser()?;
     let demo = demo(0);
     let get = |path| -> Value { http::json(demo.port, path) };
-    let data = json!({"snapshot": get("/snapshot.json"), "steps": get("/steps.json"), "timeline": get("/timeline.json")});
+    let snapshot = get("/snapshot.json");
+    let lanes = snapshot["lanes"].as_array().expect("lanes").iter().map(|lane| {
+        let buckets = lane["gpu"]["buckets"].as_array().expect("buckets").len();
+        (lane["lane"].as_str().expect("a name").to_owned(), buckets.min(20))
+    });
+    let lanes = lanes.collect();
+    let data = json!({"snapshot": snapshot, "steps": get("/steps.json"), "timeline": get("/timeline.json")});
     let script = json!({"source": format!("const data = {data};{FEED}")});
     browser.call("Page.addScriptToEvaluateOnNewDocument", script);
     browser.open(&address(&demo));
-    drop(demo);
+    Some((browser, lanes))
+}
 
+/// In sixty seconds each bucket got 60 spans of 1 µs, and 6,000 steps began. Of figures
+/// that stood still nothing is known.
+#[test]
+fn the_last_minute_is_what_came_between_its_snapshots() {
+    let Some((mut browser, lanes)) = fed() else { return };
+    until(&mut browser, 600);
+    let all: usize = lanes.iter().map(|(_, buckets)| buckets).sum();
+    let lane = |(name, buckets): &(String, usize)| {
+        let decimal = if *buckets < 10 { ".0" } else { "" };
+        let known = [
+            name.clone(),
+            share(Some(*buckets as f64 / all as f64)),
+            format!("{buckets}{decimal} /s"),
+            time(Some(60_000.0 * *buckets as f64)),
+        ];
+        let rest = ["1.00 µs", "1.00 µs", "1.00 µs", NONE, NONE, NONE];
+        known.into_iter().chain(rest.map(str::to_owned)).collect()
+    };
+    let expected: Table = lanes.iter().map(lane).collect();
+    wait_for_the_same(|| (cells(&mut browser, "#lanes-table tbody"), expected.clone()));
+    let steps = "document.querySelector('#gpu-facts dd').innerText.trim()";
+    assert_eq!(browser.text(steps), "100 /s");
+    let label = browser.text("document.getElementById('gpu-bar').ariaLabel");
+    assert!(label.starts_with("Of the last 60 seconds: "), "{label}");
+}
+
+#[test]
+fn eight_hours_take_no_more_memory_than_one() {
+    let Some((mut browser, _)) = fed() else { return };
     let one = until(&mut browser, HOUR);
     for hour in 2..8 {
         until(&mut browser, hour * HOUR);

@@ -7,7 +7,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
-use super::record::document;
+use super::Sums;
+use super::record::file;
 
 /// Runs the program and gives its JSON and its text.
 pub(crate) fn replay(arguments: &[&str]) -> (Value, String) {
@@ -31,11 +32,7 @@ pub(crate) fn replay(arguments: &[&str]) -> (Value, String) {
 /// The same with a recording that a test wrote.
 pub(crate) fn replay_events(events: &[String], arguments: &[&str]) -> (Value, String) {
     super::needs_simulator();
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("trace.json");
-    std::fs::write(&path, document(events)).expect("written");
-    let trace = ["--trace", path.to_str().expect("UTF-8")];
-    replay(&[arguments, &trace].concat())
+    replay(&[arguments, &["--trace", &file(events).path]].concat())
 }
 
 /// A replay that serves; it ends with this.
@@ -81,6 +78,18 @@ impl Serving {
         });
         Self { child, port: port.expect("it says where it serves"), out }
     }
+}
+
+/// The rows of kernels, in graphs or not: samples and nanoseconds.
+pub(crate) fn kernels(json: &Value, in_graph: bool) -> Sums {
+    let rows = json["kernels"].as_array().expect("rows").iter();
+    let rows = rows.filter(|row| row["kind"] == "kernel" && row["in_graph"] == in_graph);
+    let sum = |row: &Value| {
+        assert_eq!(row["missed"], 0, "{row}");
+        let name = row["name"].as_str().expect("a name");
+        (name.to_owned(), (number(&row["samples"]), number(&row["total_ns"])))
+    };
+    rows.map(sum).collect()
 }
 
 /// The page's rows of kernels, each by its words.

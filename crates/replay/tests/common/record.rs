@@ -16,14 +16,28 @@ pub(crate) fn step(name: &str, ts: u32, dur: u32) -> String {
 
 /// A host call that launches a kernel.
 pub(crate) fn launch(correlation: u32, ts: u32) -> String {
+    call("cudaLaunchKernel", correlation, ts)
+}
+
+/// A host call that launches a graph.
+pub(crate) fn launch_graph(correlation: u32, ts: u32) -> String {
+    call("cudaGraphLaunch", correlation, ts)
+}
+
+fn call(name: &str, correlation: u32, ts: u32) -> String {
     format!(
-        r#"{{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":{ts},"dur":1,"args":{{"correlation":{correlation}}}}}"#
+        r#"{{"ph":"X","cat":"cuda_runtime","name":"{name}","pid":1,"tid":1,"ts":{ts},"dur":1,"args":{{"correlation":{correlation}}}}}"#
     )
 }
 
 /// A kernel on a stream of device 0.
 pub(crate) fn kernel(name: &str, stream: u32, correlation: u32, ts: u32, dur: u32) -> String {
     kernel_on(0, name, stream, correlation, ts, dur)
+}
+
+/// A copy on a stream of device 0.
+pub(crate) fn copy(name: &str, stream: u32, correlation: u32, ts: u32, dur: u32) -> String {
+    work("gpu_memcpy", 0, name, stream, correlation, (ts, dur))
 }
 
 /// A kernel on a stream of a device.
@@ -35,8 +49,19 @@ pub(crate) fn kernel_on(
     ts: u32,
     dur: u32,
 ) -> String {
+    work("kernel", device, name, stream, correlation, (ts, dur))
+}
+
+fn work(
+    category: &str,
+    device: u32,
+    name: &str,
+    stream: u32,
+    correlation: u32,
+    (ts, dur): (u32, u32),
+) -> String {
     format!(
-        r#"{{"ph":"X","cat":"kernel","name":"{name}","pid":{device},"tid":{stream},"ts":{ts},"dur":{dur},"args":{{"device":{device},"stream":{stream},"correlation":{correlation}}}}}"#
+        r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":{device},"tid":{stream},"ts":{ts},"dur":{dur},"args":{{"device":{device},"stream":{stream},"correlation":{correlation}}}}}"#
     )
 }
 
@@ -59,6 +84,18 @@ pub(crate) fn overlapping_steps() -> Vec<String> {
 /// The text of a recording.
 pub(crate) fn document(events: &[String]) -> String {
     format!("{{\"traceEvents\":[\n{}\n]}}", events.join(",\n"))
+}
+
+/// A file with a recording; it goes with this.
+pub(crate) struct RecordFile {
+    pub(crate) path: String,
+    _file: tempfile::NamedTempFile,
+}
+
+pub(crate) fn file(events: &[String]) -> RecordFile {
+    let file = tempfile::NamedTempFile::with_suffix(".json").expect("a file");
+    std::fs::write(file.path(), document(events)).expect("written");
+    RecordFile { path: file.path().to_str().expect("UTF-8").to_owned(), _file: file }
 }
 
 /// The recording as it is read.

@@ -2,7 +2,7 @@
 //! A replay of a server that works for some seconds and then stands still.
 
 use super::common::program::Serving;
-use super::common::record::{document, kernel, launch, step};
+use super::common::record::{RecordFile, file, kernel, launch, step};
 use super::{http, wait_for};
 use metrale_telemetry::Snapshot;
 
@@ -16,16 +16,14 @@ const LAST_US: u32 = 3_600_000_000;
 /// A replay that serves; it ends with this.
 pub(crate) struct Replay {
     pub(crate) serving: Serving,
-    _trace: tempfile::NamedTempFile,
+    _trace: RecordFile,
 }
 
 impl Replay {
     /// Starts one on a port; 0: a free one.
     pub(crate) fn start(port: u16) -> Self {
-        let trace = tempfile::NamedTempFile::with_suffix(".json").expect("a file");
-        std::fs::write(trace.path(), timeline()).expect("written");
-        let path = trace.path().to_str().expect("UTF-8");
-        let arguments = ["--every", "2", "--for", "600", "--trace", path];
+        let trace = file(&timeline());
+        let arguments = ["--every", "2", "--for", "600", "--trace", &trace.path];
         Self { serving: Serving::start_on(port, arguments), _trace: trace }
     }
 
@@ -50,7 +48,7 @@ impl Replay {
 }
 
 /// Every third step prefills; durations are spread over the octaves.
-fn timeline() -> String {
+fn timeline() -> Vec<String> {
     let mut events = Vec::new();
     let mut random = fastrand::Rng::with_seed(0);
     let mut correlation = 0;
@@ -70,5 +68,5 @@ fn timeline() -> String {
             free += took + 3;
         }
     }
-    document(&events)
+    events
 }

@@ -12,10 +12,10 @@ mod small;
 use std::collections::BTreeMap;
 
 use common::program::{number, replay};
-use common::{TRACES, folder, needs_simulator};
+use common::{needs_simulator, planned, recorded};
 use expected::Length;
-use metrale_replay::plan::{self, Op, Plan, Timing, What};
-use metrale_replay::steps::{Lane, Patterns};
+use metrale_replay::plan::{Op, Plan, Timing, What};
+use metrale_replay::steps::Lane;
 use metrale_replay::workload;
 use metrale_telemetry::kernel::LANES;
 use recording::Recording;
@@ -30,12 +30,10 @@ fn row<'a>(json: &'a Value, lane: &str, device: i64) -> &'a Value {
 #[test]
 fn recorded_traces_were_busy_when_their_launches_ran() {
     needs_simulator();
-    let Some(folder) = folder() else { return };
-    for name in TRACES {
-        let path = folder.join(format!("{name}.json.gz"));
-        let path_text = path.to_str().expect("UTF-8");
-        let (json, text) = replay(&["--every", "1", "--stamps", "ideal", "--trace", path_text]);
-        let recording = Recording::read(&path);
+    for recorded in recorded() {
+        let (name, path) = (recorded.name, recorded.path());
+        let (json, text) = replay(&["--every", "1", "--stamps", "ideal", "--trace", &path]);
+        let recording = Recording::read(path.as_ref());
         let lanes = expected::lanes(&recording);
         assert!(!lanes.is_empty(), "{name}");
         // The plan numbers devices by their first work; here there is one.
@@ -81,7 +79,7 @@ fn recorded_traces_were_busy_when_their_launches_ran() {
 fn the_built_in_workload_adds_up_in_time() {
     needs_simulator();
     let (json, text) = replay(&["--every", "1", "--stamps", "ideal"]);
-    let plan = plan::build(&workload::builtin().trace, &Patterns::default(), Timing::Ideal);
+    let plan = planned(&workload::builtin().trace, Timing::Ideal);
     let overlaps = lane_overlaps(&plan);
     // Admit work comes on two streams at once, and only that.
     assert!(overlaps["admit"] > 0, "{overlaps:?}");

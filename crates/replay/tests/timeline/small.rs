@@ -3,7 +3,7 @@
 //! is, to the nanosecond.
 
 use super::common::program::{number, replay_events};
-use super::common::record::{DECODE, PREFILL, kernel, kernel_on, launch, step};
+use super::common::record::{DECODE, PREFILL, copy, kernel, kernel_on, launch, step};
 use super::{identities, row};
 use serde_json::Value;
 
@@ -140,9 +140,6 @@ fn a_side_stream_beside_its_lane_and_outside_it() {
 /// A copy is a region: it is busy time of the lane, and a row.
 #[test]
 fn copies_are_busy_time_and_rows_of_their_kind() {
-    let copy = |correlation, ts, dur| {
-        kernel("copy", 7, correlation, ts, dur).replace("\"kernel\"", "\"gpu_memcpy\"")
-    };
     let events = [
         step(DECODE, 10, 20),
         launch(1, 11),
@@ -150,11 +147,11 @@ fn copies_are_busy_time_and_rows_of_their_kind() {
         launch(3, 13),
         launch(4, 14),
         launch(5, 15),
-        copy(1, 100, 7),
+        copy("copy", 7, 1, 100, 7),
         kernel("decode", 7, 2, 110, 20),
-        copy(3, 130, 5),
+        copy("copy", 7, 3, 130, 5),
         kernel("decode", 7, 4, 135, 20),
-        copy(5, 160, 11),
+        copy("copy", 7, 5, 160, 11),
     ];
     let json = play(&events);
     assert_lane(&json, "decode", 0, [71, 63, 0, 8, 0, 0, 0, 0]);
