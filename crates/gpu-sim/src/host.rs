@@ -18,7 +18,7 @@ use crate::event::State;
 use crate::moment::Moment;
 use crate::thread::Thread;
 use crate::user_object::Callback;
-use crate::world::{self, World};
+use crate::world::{self, Outcome, World};
 
 /// A function that has not returned.
 #[derive(Debug)]
@@ -83,6 +83,11 @@ impl World {
         self.ids.ticket += 1;
         self.waiting = Some(self.ids.ticket);
         self.host.waits.push((self.ids.ticket, until));
+    }
+
+    /// 600 unless the moment has come.
+    pub(crate) fn is_past(&self, moment: &Moment) -> Outcome {
+        if moment.is_past(self.clock.now()) { Ok(()) } else { Err(Status::ERROR_NOT_READY) }
     }
 
     /// Tells those who wait that the clock may have moved. A system call, but for a program

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use metrale_gpu_sys::cuda::Status;
 
-use super::call;
 use crate::capture::Target;
 use crate::graph::Kind;
 use crate::kernel::{Arguments, Kernel};
@@ -167,44 +166,67 @@ unsafe fn launch(world: &mut World, thread: Thread, mut launch: Launch) -> Outco
     }
 }
 
-macro_rules! launch_kernel {
-    ($name:ident, $per_thread:literal) => {
-        /// # Safety
-        /// `parameters` points to a pointer to each argument of the function,
-        /// each good for the size that the PTX declares.
-        #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $name(
-            function: u64,
-            grid_x: c_uint,
-            grid_y: c_uint,
-            grid_z: c_uint,
-            block_x: c_uint,
-            block_y: c_uint,
-            block_z: c_uint,
-            shared_bytes: c_uint,
-            stream: u64,
-            parameters: *mut *mut c_void,
-            extra: *mut *mut c_void,
-        ) -> u32 {
-            let asked = Launch {
-                function,
-                grid: [grid_x, grid_y, grid_z],
-                block: [block_x, block_y, block_z],
-                shared_bytes,
-                stream: (stream, $per_thread),
-                parameters,
-                extra,
-            };
-            call(Symbol::$name, function, stream, |world, thread| {
-                // SAFETY: this function's contract.
-                unsafe { launch(world, thread, asked) }
-            })
-        }
-    };
-}
+exports! {
+    /// # Safety
+    /// `parameters` points to a pointer to each argument of the function, each good for the
+    /// size that the PTX declares.
+    unsafe fn cuLaunchKernel / cuLaunchKernel_ptsz(
+        function: u64,
+        grid_x: c_uint,
+        grid_y: c_uint,
+        grid_z: c_uint,
+        block_x: c_uint,
+        block_y: c_uint,
+        block_z: c_uint,
+        shared_bytes: c_uint,
+        stream: u64,
+        parameters: *mut *mut c_void,
+        extra: *mut *mut c_void,
+    ) in call(function, stream) |world, thread, is_twin| {
+        let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
+        let stream = (stream, is_twin);
+        let asked = Launch { function, grid, block, shared_bytes, stream, parameters, extra };
+        // SAFETY: this function's contract.
+        unsafe { launch(world, thread, asked) }
+    }
 
-launch_kernel!(cuLaunchKernel, false);
-launch_kernel!(cuLaunchKernel_ptsz, true);
+    /// # Safety
+    /// As for `cuLaunchKernel`.
+    unsafe fn cuLaunchKernelEx / cuLaunchKernelEx_ptsz(
+        config: Option<&LaunchConfig>,
+        function: u64,
+        parameters: *mut *mut c_void,
+        extra: *mut *mut c_void,
+    ) in call(function, config.map_or(0, |config| config.stream)) |world, thread, is_twin| {
+        let config = config.ok_or(Status::ERROR_INVALID_VALUE)?;
+        let LaunchConfig { grid, block, shared_bytes, stream, .. } = *config;
+        let stream = (stream, is_twin);
+        let asked = Launch { function, grid, block, shared_bytes, stream, parameters, extra };
+        // SAFETY: this function's contract.
+        unsafe { launch(world, thread, asked) }
+    }
+
+    /// In a capture the function is a node.
+    fn cuLaunchHostFunc / cuLaunchHostFunc_ptsz(
+        stream: u64,
+        function: Option<extern "C" fn(*mut c_void)>,
+        data: *mut c_void,
+    ) in call(0, stream) |world, thread, is_twin| {
+        let data = data.expose_provenance();
+        let function = function.ok_or(Status::ERROR_INVALID_VALUE)?;
+        let key = world.stream_key(thread, stream, is_twin)?;
+        let callback = Callback { function, data };
+        match world.target(key)? {
+            Target::Device => {
+                let (start, context) = (world.start_time(key), world.stream(key)?.context);
+                let end = world.call_host(context, start, callback)?;
+                world.stream(key)?.busy_until = end;
+                Ok(())
+            }
+            Target::Capture(id) => world.add_node(id, key, Kind::Host(callback)),
+        }
+    }
+}
 
 /// `CUlaunchConfig`. Attributes are ignored.
 #[repr(C)]
@@ -216,67 +238,3 @@ pub(crate) struct LaunchConfig {
     attributes: *mut c_void,
     attribute_count: c_uint,
 }
-
-macro_rules! launch_kernel_ex {
-    ($name:ident, $per_thread:literal) => {
-        /// # Safety
-        /// As for `cuLaunchKernel`.
-        #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $name(
-            config: Option<&LaunchConfig>,
-            function: u64,
-            parameters: *mut *mut c_void,
-            extra: *mut *mut c_void,
-        ) -> u32 {
-            let stream = config.map_or(0, |config| config.stream);
-            call(Symbol::$name, function, stream, |world, thread| {
-                let config = config.ok_or(Status::ERROR_INVALID_VALUE)?;
-                let asked = Launch {
-                    function,
-                    grid: config.grid,
-                    block: config.block,
-                    shared_bytes: config.shared_bytes,
-                    stream: (config.stream, $per_thread),
-                    parameters,
-                    extra,
-                };
-                // SAFETY: this function's contract.
-                unsafe { launch(world, thread, asked) }
-            })
-        }
-    };
-}
-
-launch_kernel_ex!(cuLaunchKernelEx, false);
-launch_kernel_ex!(cuLaunchKernelEx_ptsz, true);
-
-macro_rules! launch_host_func {
-    ($name:ident, $per_thread:literal) => {
-        /// In a capture the function is a node.
-        #[unsafe(no_mangle)]
-        pub(crate) extern "C" fn $name(
-            stream: u64,
-            function: Option<extern "C" fn(*mut c_void)>,
-            data: *mut c_void,
-        ) -> u32 {
-            let data = data.expose_provenance();
-            call(Symbol::$name, 0, stream, |world, thread| {
-                let function = function.ok_or(Status::ERROR_INVALID_VALUE)?;
-                let key = world.stream_key(thread, stream, $per_thread)?;
-                let callback = Callback { function, data };
-                match world.target(key)? {
-                    Target::Device => {
-                        let (start, context) = (world.start_time(key), world.stream(key)?.context);
-                        let end = world.call_host(context, start, callback)?;
-                        world.stream(key)?.busy_until = end;
-                        Ok(())
-                    }
-                    Target::Capture(id) => world.add_node(id, key, Kind::Host(callback)),
-                }
-            })
-        }
-    };
-}
-
-launch_host_func!(cuLaunchHostFunc, false);
-launch_host_func!(cuLaunchHostFunc_ptsz, true);

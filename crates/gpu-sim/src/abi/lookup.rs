@@ -12,7 +12,7 @@ use std::ptr;
 
 use metrale_gpu_sys::cuda::Status;
 
-use super::{Out, call, put, put_if};
+use super::{Out, put, put_if};
 use crate::config::Config;
 use crate::symbols::Symbol;
 use crate::world::Outcome;
@@ -69,33 +69,29 @@ unsafe fn lookup(
     Ok(())
 }
 
-/// # Safety
-/// `name` is NULL or a C string.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuGetProcAddress(
-    name: *const c_char,
-    out: Out<'_, *const c_void>,
-    version: c_int,
-    flags: u64,
-) -> u32 {
-    call(Symbol::cuGetProcAddress, 0, 0, |world, _| {
+exports! {
+    /// # Safety
+    /// `name` is NULL or a C string.
+    unsafe fn cuGetProcAddress(
+        name: *const c_char,
+        out: Out<'_, *const c_void>,
+        version: c_int,
+        flags: u64,
+    ) in call(0, 0) |world, _| {
         // SAFETY: this function's contract.
         unsafe { lookup(&world.config, name, out, (version, flags), None) }
-    })
-}
+    }
 
-/// # Safety
-/// `name` is NULL or a C string.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuGetProcAddress_v2(
-    name: *const c_char,
-    out: Out<'_, *const c_void>,
-    version: c_int,
-    flags: u64,
-    status: Out<'_, u32>,
-) -> u32 {
-    call(Symbol::cuGetProcAddress_v2, 0, 0, |world, _| {
+    /// # Safety
+    /// `name` is NULL or a C string.
+    unsafe fn cuGetProcAddress_v2(
+        name: *const c_char,
+        out: Out<'_, *const c_void>,
+        version: c_int,
+        flags: u64,
+        status: Out<'_, u32>,
+    ) in call(0, 0) |world, _| {
         // SAFETY: this function's contract.
         unsafe { lookup(&world.config, name, out, (version, flags), status) }
-    })
+    }
 }

@@ -4,7 +4,36 @@
 //! Signatures follow NVIDIA's driver API reference. An out pointer is an
 //! `Option` of a reference: the caller of a C function promises that it is NULL
 //! or good to write. Every function goes through [`call`], which counts, logs,
-//! injects faults and lets no panic out.
+//! injects faults and lets no panic out; `exports!` declares most of them.
+
+/// Exports driver functions, each by its one name: `fn cuName(…) in call(handle, stream)` goes
+/// through [`call`], `in graph_call(…)` through [`graph_call`]. Of `fn cuName / cuName_ptsz(…)`
+/// the body runs for both, and is told whether it is the per-thread twin.
+macro_rules! exports {
+    () => {};
+    (@ $meta:tt $safety:tt $name:ident / $twin:ident $args:tt in $call:ident $keys:tt
+        |$world:pat_param, $thread:pat_param, $is_twin:ident| $body:block $($rest:tt)*) => {
+        exports!(@ $meta $safety $name $args in $call $keys
+            |$world, $thread| { let $is_twin = false; $body });
+        exports!(@ $meta $safety $twin $args in $call $keys
+            |$world, $thread| { let $is_twin = true; $body });
+        exports!($($rest)*);
+    };
+    (@ [$(#[$meta:meta])*] [$($safety:ident)?] $name:ident($($arg:ident: $kind:ty),* $(,)?)
+        in $call:ident($handle:expr, $stream:expr)
+        |$world:pat_param, $thread:pat_param| $body:block $($rest:tt)*) => {
+        $(#[$meta])*
+        #[unsafe(no_mangle)]
+        pub(crate) $($safety)? extern "C" fn $name($($arg: $kind),*) -> u32 {
+            super::$call(Symbol::$name, $handle, $stream, |$world, $thread| $body)
+        }
+        exports!($($rest)*);
+    };
+    ($(#[$meta:meta])* fn $($rest:tt)*) => { exports!(@ [$(#[$meta])*] [] $($rest)*); };
+    ($(#[$meta:meta])* unsafe fn $($rest:tt)*) => {
+        exports!(@ [$(#[$meta])*] [unsafe] $($rest)*);
+    };
+}
 
 pub(crate) mod capture;
 pub(crate) mod context;
