@@ -149,11 +149,7 @@ impl World {
     /// A live library: NULL and dead ones give 400.
     pub(crate) fn library(&mut self, library: u64) -> Result<&mut Library, Status> {
         self.ready()?;
-        if library != 0 && self.libraries.get(library).is_none() {
-            self.stale();
-        }
-        let found = self.libraries.get_mut(library);
-        found.ok_or(Status::ERROR_INVALID_HANDLE)
+        self.libraries.find(library, Status::ERROR_INVALID_HANDLE, &mut self.stale_uses)
     }
 
     /// The function of a library's kernel in a context.

@@ -70,13 +70,7 @@ impl World {
 
     fn object(&mut self, object: u64) -> Result<&mut UserObject, Status> {
         self.ready()?;
-        if object == 0 {
-            return Err(Status::ERROR_INVALID_VALUE);
-        }
-        if self.objects.get(object).is_none() {
-            self.stale();
-        }
-        self.objects.get_mut(object).ok_or(Status::ERROR_INVALID_HANDLE)
+        self.objects.find(object, Status::ERROR_INVALID_VALUE, &mut self.stale_uses)
     }
 
     /// A second owner of the same references.

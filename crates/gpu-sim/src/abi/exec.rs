@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_uint};
 
 use metrale_gpu_sys::cuda::Status;
 
-use super::graph::{graph, known, owns_memory};
+use super::graph::{graph, owns_memory};
 use super::{Out, put, put_if, some};
 use crate::exec::{Exec, Flaw, Step};
 use crate::graph::Kind;
@@ -138,10 +138,8 @@ exports! {
 
 /// A live executable.
 pub(super) fn exec(world: &mut World, handle: u64) -> Result<&mut Exec, Status> {
-    let is_known = world.execs.get(handle).is_some();
-    known(world, handle, is_known)?;
-    let found = world.execs.get_mut(handle);
-    found.ok_or(Status::ERROR_INVALID_HANDLE)
+    world.ready()?;
+    world.execs.find(handle, Status::ERROR_INVALID_VALUE, &mut world.stale_uses)
 }
 
 exports! {

@@ -6,10 +6,9 @@ use std::ffi::{c_int, c_uint};
 
 use metrale_gpu_sys::cuda::Status;
 
+use super::launch::live;
 use super::{Out, put};
-use crate::module::Function;
 use crate::symbols::Symbol;
-use crate::world::World;
 
 /// What each attribute of a function is before it is set: threads of a block,
 /// shared, constant and local bytes, registers, versions of PTX and binary, cache mode,
@@ -22,19 +21,11 @@ const MAX_DYNAMIC_SHARED_SIZE_BYTES: c_uint = 8;
 /// Dynamic shared bytes that a block of the simulated device may have.
 const MOST_SHARED: c_int = 227 << 10;
 
-fn live(world: &mut World, function: u64) -> Result<&mut Function, Status> {
-    world.ready()?;
-    if function != 0 && world.functions.get(function).is_none() {
-        world.stale();
-    }
-    let found = world.functions.get_mut(function);
-    found.ok_or(Status::ERROR_INVALID_HANDLE)
-}
-
 exports! {
     /// 1 for an attribute that there is not.
     fn cuFuncGetAttribute(out: Out<'_, c_int>, attribute: c_uint, function: u64)
     in call(function, 0) |world, _| {
+        world.ready()?;
         let found = live(world, function)?;
         let unset = usize::try_from(attribute).ok().and_then(|at| UNSET.get(at));
         let unset = unset.ok_or(Status::ERROR_INVALID_VALUE)?;
@@ -45,6 +36,7 @@ exports! {
     /// memory than a block may have.
     fn cuFuncSetAttribute(function: u64, attribute: c_uint, value: c_int)
     in call(function, 0) |world, _| {
+        world.ready()?;
         let found = live(world, function)?;
         let is_known = usize::try_from(attribute).is_ok_and(|at| at < UNSET.len());
         let is_size = attribute == MAX_DYNAMIC_SHARED_SIZE_BYTES;

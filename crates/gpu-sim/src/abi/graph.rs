@@ -13,33 +13,24 @@ use crate::graph::{Graph, Kind, Node, node_handle, node_of};
 use crate::symbols::Symbol;
 use crate::world::{Outcome, World};
 
-/// NULL gives 1, an unknown handle 400.
-pub(super) fn known(world: &mut World, handle: u64, is_known: bool) -> Outcome {
-    world.ready()?;
-    match handle {
-        0 => Err(Status::ERROR_INVALID_VALUE),
-        _ if is_known => Ok(()),
-        _ => Err(world.stale()),
-    }
-}
-
 /// A live graph.
 pub(super) fn graph(world: &mut World, handle: u64) -> Result<&mut Graph, Status> {
-    let is_known = world.graphs.get(handle).is_some();
-    known(world, handle, is_known)?;
-    let found = world.graphs.get_mut(handle);
-    found.ok_or(Status::ERROR_INVALID_HANDLE)
+    world.ready()?;
+    world.graphs.find(handle, Status::ERROR_INVALID_VALUE, &mut world.stale_uses)
 }
 
 /// A live node.
 pub(super) fn node(world: &mut World, handle: u64) -> Result<&mut Node, Status> {
+    world.ready()?;
     let (graph, place) = node_of(handle);
-    let found = world.graphs.get(graph);
-    let is_known = found.is_some_and(|graph| graph.node(place).is_some());
-    known(world, handle, is_known)?;
-    let found = world.graphs.get_mut(graph);
-    let found = found.and_then(|graph| graph.node_mut(place));
-    found.ok_or(Status::ERROR_INVALID_HANDLE)
+    match world.graphs.get_mut(graph).and_then(|graph| graph.node_mut(place)) {
+        Some(found) => Ok(found),
+        None if handle == 0 => Err(Status::ERROR_INVALID_VALUE),
+        None => {
+            world.stale_uses += 1;
+            Err(Status::ERROR_INVALID_HANDLE)
+        }
+    }
 }
 
 /// The values of an array that a caller gives: 1 if it is NULL.

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use metrale_gpu_sys::cuda::Status;
 
 use crate::capture::Target;
+use crate::config::Config;
 use crate::graph::Kind;
 use crate::kernel::{Arguments, Kernel};
 use crate::module::Function;
+use crate::ptx::Entry;
 use crate::symbols::Symbol;
 use crate::thread::Thread;
 use crate::user_object::Callback;
@@ -71,8 +73,9 @@ impl Launch {
     /// argument of the function, each good for the size that the PTX declares.
     pub(super) unsafe fn kernel(&self, world: &mut World) -> Result<Kernel, Status> {
         self.check()?;
-        known(world, self.function)?;
-        let entry = &live(world, self.function)?.entry;
+        let (config, null) = (&world.config, Status::ERROR_INVALID_HANDLE);
+        let found = world.functions.find(self.function, null, &mut world.stale_uses)?;
+        let entry = &found.entry;
         let mut values = Vec::with_capacity(entry.params.len());
         for (place, bytes) in entry.params.iter().enumerate() {
             // SAFETY: this function's contract.
@@ -85,7 +88,7 @@ impl Launch {
             grid: self.grid,
             block: self.block,
             shared_bytes: self.shared_bytes,
-            ns: told.unwrap_or_else(|| world.config.kernel_duration(name)),
+            ns: told.unwrap_or_else(|| config.kernel_duration(name)),
             arguments: Arc::new(Arguments::new(&values)),
         })
     }
@@ -94,8 +97,7 @@ impl Launch {
     ///
     /// # Safety
     /// As for [`Launch::kernel`].
-    unsafe fn duration(&self, world: &World, function: &Function) -> Result<u64, Status> {
-        let entry = &function.entry;
+    unsafe fn duration(&self, config: &Config, entry: &Entry) -> Result<u64, Status> {
         if self.parameters.is_null() && !entry.params.is_empty() {
             return Err(Status::ERROR_INVALID_VALUE);
         }
@@ -104,7 +106,7 @@ impl Launch {
             Some(place) => nanoseconds(&unsafe { argument(self.parameters, place, 8) }?),
             None => None,
         };
-        Ok(told.unwrap_or_else(|| world.config.kernel_duration(&entry.name)))
+        Ok(told.unwrap_or_else(|| config.kernel_duration(&entry.name)))
     }
 }
 
@@ -112,17 +114,9 @@ fn nanoseconds(argument: &[u8]) -> Option<u64> {
     argument.last_chunk().copied().map(u64::from_ne_bytes)
 }
 
-/// NULL and dead handles give 400.
-fn known(world: &mut World, function: u64) -> Outcome {
-    if function != 0 && world.functions.get(function).is_none() {
-        world.stale();
-    }
-    live(world, function).map(|_| ())
-}
-
-fn live(world: &World, function: u64) -> Result<&Function, Status> {
-    let found = world.functions.get(function);
-    found.ok_or(Status::ERROR_INVALID_HANDLE)
+/// A live function: NULL and dead handles give 400.
+pub(super) fn live(world: &mut World, function: u64) -> Result<&mut Function, Status> {
+    world.functions.find(function, Status::ERROR_INVALID_HANDLE, &mut world.stale_uses)
 }
 
 /// A library's kernel stands for its function in the stream's context.
@@ -136,7 +130,6 @@ unsafe fn launch(world: &mut World, thread: Thread, mut launch: Launch) -> Outco
         let context = world.stream(key)?.context;
         launch.function = world.function_of(launch.function, context)?;
     }
-    known(world, launch.function)?;
     let found = live(world, launch.function)?;
     let (context, is_loaded) = (found.context, found.is_loaded);
     let key = world.stream_key(thread, launch.stream.0, launch.stream.1)?;
@@ -147,15 +140,14 @@ unsafe fn launch(world: &mut World, thread: Thread, mut launch: Launch) -> Outco
     if !is_loaded {
         world.unsafe_call(thread)?;
     }
-    let target = world.target(key)?;
-    if let Some(found) = world.functions.get_mut(launch.function) {
-        found.is_loaded = true;
-    }
+    let (target, config) = (world.target(key)?, &world.config);
+    let null = Status::ERROR_INVALID_HANDLE;
+    let found = world.functions.find(launch.function, null, &mut world.stale_uses)?;
+    found.is_loaded = true;
     match target {
         Target::Device => {
-            let found = live(world, launch.function)?;
             // SAFETY: this function's contract.
-            let ns = unsafe { launch.duration(world, found) }?;
+            let ns = unsafe { launch.duration(config, &found.entry) }?;
             world.submit(key, ns).map(|_| ())
         }
         Target::Capture(id) => {

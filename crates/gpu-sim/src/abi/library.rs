@@ -8,6 +8,7 @@ use metrale_gpu_sys::cuda::Status;
 
 use super::module::{string, text};
 use super::{Out, put, some};
+use crate::module::LibraryKernel;
 use crate::symbols::Symbol;
 use crate::world::World;
 
@@ -90,21 +91,17 @@ exports! {
     }
 }
 
-/// NULL and dead kernels give 400.
-fn known(world: &mut World, kernel: u64) -> Result<(), Status> {
+/// A live kernel: NULL and dead ones give 400.
+fn live(world: &mut World, kernel: u64) -> Result<&mut LibraryKernel, Status> {
     world.ready()?;
-    match world.kernels.get(kernel) {
-        Some(_) => Ok(()),
-        None if kernel == 0 => Err(Status::ERROR_INVALID_HANDLE),
-        None => Err(world.stale()),
-    }
+    world.kernels.find(kernel, Status::ERROR_INVALID_HANDLE, &mut world.stale_uses)
 }
 
 exports! {
     /// The kernel's function in the current context.
     fn cuKernelGetFunction(out: Out<'_, u64>, kernel: u64) in call(kernel, 0) |world, thread| {
         some(&out)?;
-        known(world, kernel)?;
+        live(world, kernel)?;
         let context = world.current(thread)?;
         let function = world.function_of(kernel, context)?;
         put(out, function)
@@ -112,8 +109,6 @@ exports! {
 
     /// The name stays good until the library is unloaded.
     fn cuKernelGetName(out: Out<'_, *const c_char>, kernel: u64) in call(kernel, 0) |world, _| {
-        known(world, kernel)?;
-        let found = world.kernels.get(kernel);
-        put(out, found.ok_or(Status::ERROR_INVALID_HANDLE)?.c_name.as_ptr())
+        put(out, live(world, kernel)?.c_name.as_ptr())
     }
 }

@@ -6,6 +6,7 @@ use std::ffi::{CStr, c_char, c_uint, c_void};
 
 use metrale_gpu_sys::cuda::Status;
 
+use super::launch::live;
 use super::{Out, put, put_if, some};
 use crate::symbols::Symbol;
 use crate::thread::Thread;
@@ -86,14 +87,10 @@ exports! {
 /// The functions of a live module: NULL gives 400.
 fn functions(world: &mut World, module: u64) -> Result<Vec<u64>, Status> {
     world.ready()?;
-    if module == 0 {
-        return Err(Status::ERROR_INVALID_HANDLE);
-    }
-    let found = world.modules.get(module);
-    match found.map(|found| (found.context, found.functions.clone())) {
-        Some((context, functions)) => world.healthy(context).map(|()| functions),
-        None => Err(world.stale()),
-    }
+    let null = Status::ERROR_INVALID_HANDLE;
+    let found = world.modules.find(module, null, &mut world.stale_uses)?;
+    let (context, functions) = (found.context, found.functions.clone());
+    world.healthy(context).map(|()| functions)
 }
 
 exports! {
@@ -154,21 +151,12 @@ exports! {
             return Err(Status::ERROR_INVALID_VALUE);
         }
         world.ready()?;
-        match world.functions.get(function) {
-            Some(found) => put(out, found.c_name.as_ptr()),
-            None => Err(world.stale()),
-        }
+        put(out, live(world, function)?.c_name.as_ptr())
     }
 
     fn cuFuncGetModule(out: Out<'_, u64>, function: u64) in call(function, 0) |world, _| {
         world.ready()?;
-        if function == 0 {
-            return Err(Status::ERROR_INVALID_HANDLE);
-        }
-        match world.functions.get(function) {
-            Some(found) => put(out, found.module),
-            None => Err(world.stale()),
-        }
+        put(out, live(world, function)?.module)
     }
 
     /// 500 where the module has no such variable; either answer may be left out.
