@@ -12,7 +12,7 @@ pub mod graphs;
 
 use metrale_gpu_sys::cuda::Status;
 
-use crate::faults;
+use crate::faults::{self, Faults, Plan};
 use crate::host;
 use crate::log::Record;
 use crate::symbols::Symbol;
@@ -101,10 +101,8 @@ pub fn set_call_cost(name: &str, ns: u64) -> Result<(), UnknownCall> {
 /// [`UnknownCall`].
 pub fn slow(name: &str, ns: u64, count: u64) -> Result<(), UnknownCall> {
     let symbol = named(name)?;
-    if count > 0 {
-        let slow = faults::Slow { symbol, ns, count };
-        world::lock().faults.slow.push(slow);
-    }
+    let plan = Plan { what: ns, symbol: Some(symbol), thread: None, skip: 0, count };
+    world::lock().faults.delays.add(plan);
     Ok(())
 }
 
@@ -140,11 +138,8 @@ pub fn set_event_duration(ns: u64) {
 /// the truth and the next `count` tell `ms`, whatever that is.
 /// C: `sim_tell_elapsed(float ms, uint64_t skip_first, uint64_t count)`.
 pub fn tell_elapsed(ms: f32, skip_first: u64, count: u64) {
-    if count > 0 {
-        let skip = skip_first;
-        let told = faults::Told { ms, skip, count };
-        world::lock().faults.told.push(told);
-    }
+    let plan = Plan { what: ms, symbol: None, thread: None, skip: skip_first, count };
+    world::lock().faults.elapsed.add(plan);
 }
 
 /// An elapsed read on a thread without a current context answers 201. Off at
@@ -237,24 +232,19 @@ pub struct Fault<'a> {
 /// [`UnknownCall`].
 pub fn fault(fault: Fault<'_>) -> Result<(), UnknownCall> {
     let symbol = named(fault.call)?;
-    if fault.count > 0 {
-        world::lock().faults.faults.push(faults::Fault {
-            symbol,
-            status: fault.status,
-            skip: fault.skip_first,
-            count: fault.count,
-            thread: fault.this_thread_only.then(Thread::current_id),
-        });
-    }
+    world::lock().faults.statuses.add(Plan {
+        what: fault.status,
+        symbol: Some(symbol),
+        thread: fault.this_thread_only.then(Thread::current_id),
+        skip: fault.skip_first,
+        count: fault.count,
+    });
     Ok(())
 }
 
 /// Takes away all faults, delays and untrue times. C: `sim_clear_faults(void)`.
 pub fn clear_faults() {
-    let mut world = world::lock();
-    world.faults.faults.clear();
-    world.faults.slow.clear();
-    world.faults.told.clear();
+    world::lock().faults = Faults::new();
 }
 
 /// From now on every call that concerns this context, or with 0 any context

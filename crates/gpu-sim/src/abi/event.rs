@@ -137,7 +137,8 @@ fn elapsed(
     }
     world.unsafe_call(thread)?;
     let ms = world.elapsed(start, end)?;
-    put(out, world.faults.take_told().unwrap_or(ms))
+    let symbol = Symbol::cuEventElapsedTime;
+    put(out, world.faults.elapsed.take(symbol, thread.id).unwrap_or(ms))
 }
 
 exports! {

@@ -133,9 +133,9 @@ fn guarded(
         *count += 1;
     }
     let cost = world.config.call_cost_ns.get(index).copied().unwrap_or(0);
-    let delay = world.faults.take_delay(symbol);
+    let delay = world.faults.delays.take(symbol, thread.id).unwrap_or(0);
     world.clock.advance(cost.saturating_add(delay));
-    let fault = world.faults.take_status(symbol, thread.id);
+    let fault = world.faults.statuses.take(symbol, thread.id);
     let status = if Thread::is_in_callback() {
         Status::ERROR_NOT_PERMITTED
     } else if world.config.stub {
