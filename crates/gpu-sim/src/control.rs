@@ -14,7 +14,6 @@ use metrale_gpu_sys::cuda::Status;
 
 use crate::faults::{self, Faults, Plan};
 use crate::host;
-use crate::log::Record;
 use crate::symbols::Symbol;
 use crate::thread::Thread;
 use crate::world;
@@ -339,21 +338,6 @@ pub struct Call {
     pub time_ns: u64,
 }
 
-impl From<&Record> for Call {
-    fn from(record: &Record) -> Self {
-        Self {
-            sequence: record.sequence,
-            thread: record.thread,
-            name: record.symbol.name(),
-            handle: record.handle,
-            stream: record.stream,
-            status: Status(record.status),
-            mode: record.mode,
-            time_ns: record.time_ns,
-        }
-    }
-}
-
 /// Starts keeping calls, after those kept already. C: `sim_log_start(void)`.
 pub fn log_start() {
     world::lock().log.set_on(true);
@@ -374,7 +358,7 @@ pub fn log_clear() {
 /// `uint32_t sim_log_get(uint64_t index, struct sim_call *out)`.
 #[must_use]
 pub fn log() -> Vec<Call> {
-    world::lock().log.records().iter().map(Call::from).collect()
+    world::lock().log.calls().to_vec()
 }
 
 /// How many calls came after the log was full. C: `uint64_t sim_log_not_kept(void)`.

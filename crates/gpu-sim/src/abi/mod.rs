@@ -58,9 +58,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use metrale_gpu_sys::cuda::Status;
 
+use crate::control::Call;
 use crate::faults;
 use crate::host;
-use crate::log::Record;
 use crate::symbols::Symbol;
 use crate::thread::Thread;
 use crate::watch::Use;
@@ -146,13 +146,13 @@ fn guarded(
         body(world, thread).err().unwrap_or(Status::SUCCESS)
     };
     let (sequence, time_ns) = (world.calls, world.clock.now());
-    world.log.push(|| Record {
+    world.log.push(|| Call {
         sequence,
         thread: thread.id,
-        symbol,
+        name: symbol.name(),
         handle,
         stream,
-        status: status.0,
+        status,
         mode: thread.mode(),
         time_ns,
     });
