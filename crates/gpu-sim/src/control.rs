@@ -113,7 +113,7 @@ pub fn set_kernel_duration(name: &str, ns: u64) {
     if name == ALL {
         world.config.default_kernel_ns = ns;
     } else {
-        world.config.set_kernel_duration(name, ns);
+        world.config.kernel_ns.insert(name.to_owned(), ns);
     }
 }
 

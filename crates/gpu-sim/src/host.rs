@@ -22,7 +22,7 @@ use crate::world::{self, Outcome, World};
 
 /// A function that has not returned.
 #[derive(Debug)]
-struct Call {
+struct HostCall {
     id: u64,
     context: u64,
     start: Moment,
@@ -32,7 +32,7 @@ struct Call {
 
 #[derive(Debug)]
 pub(crate) struct Host {
-    calls: Vec<Call>,
+    calls: Vec<HostCall>,
     has_worker: bool,
     /// Moments that callers wait for, by number.
     waits: Vec<(u64, Moment)>,
@@ -44,7 +44,7 @@ impl Host {
     }
 
     /// Of the functions that `is_meant` picks the one that begins first, or has begun.
-    fn next(&self, is_meant: impl Fn(&Call) -> bool) -> Option<&Call> {
+    fn next(&self, is_meant: impl Fn(&HostCall) -> bool) -> Option<&HostCall> {
         let known = self.calls.iter().filter(|call| call.start.is_known() && is_meant(call));
         known.min_by_key(|call| (call.start.earliest(), call.id))
     }
@@ -69,7 +69,7 @@ impl World {
         self.ids.ticket += 1;
         let id = self.ids.ticket;
         let end = start.clone().until_return_of(id);
-        self.host.calls.push(Call { id, context, start, callback, has_begun: false });
+        self.host.calls.push(HostCall { id, context, start, callback, has_begun: false });
         Ok(end)
     }
 

@@ -6,6 +6,7 @@ use std::ffi::{c_char, c_uint, c_void};
 
 use metrale_gpu_sys::cuda::Status;
 
+use super::graph::fill;
 use super::module::{string, text};
 use super::{Out, put, some};
 use crate::module::LibraryKernel;
@@ -73,12 +74,8 @@ exports! {
         }
         let room = usize::try_from(count).unwrap_or(usize::MAX);
         let kernels = &world.library(library)?.kernels;
-        for (place, kernel) in kernels.iter().take(room).enumerate() {
-            // SAFETY: the caller promises room for `count` handles.
-            let place = unsafe { out.add(place) };
-            // SAFETY: as above.
-            unsafe { place.write(*kernel) };
-        }
+        // SAFETY: the caller promises room for `count` handles.
+        unsafe { fill(out, room.min(kernels.len()), kernels) };
         Ok(())
     }
 

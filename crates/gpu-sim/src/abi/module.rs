@@ -6,6 +6,7 @@ use std::ffi::{CStr, c_char, c_uint, c_void};
 
 use metrale_gpu_sys::cuda::Status;
 
+use super::graph::fill;
 use super::launch::live;
 use super::{Out, put, put_if, some};
 use crate::symbols::Symbol;
@@ -134,12 +135,8 @@ exports! {
         }
         let room = usize::try_from(count).unwrap_or(usize::MAX);
         let functions = functions(world, module)?;
-        for (place, function) in functions.iter().take(room).enumerate() {
-            // SAFETY: the caller promises room for `count` handles.
-            let place = unsafe { out.add(place) };
-            // SAFETY: as above.
-            unsafe { place.write(*function) };
-        }
+        // SAFETY: the caller promises room for `count` handles.
+        unsafe { fill(out, room.min(functions.len()), &functions) };
         Ok(())
     }
 
