@@ -165,10 +165,8 @@ impl World {
 
     /// A context goes, with the modules of it.
     pub(crate) fn forget_modules(&mut self, context: u64) {
-        for library in self.libraries.handles_where(|_| true) {
-            if let Some(library) = self.libraries.get_mut(library) {
-                library.modules.retain(|(of, _)| *of != context);
-            }
+        for (_, library) in self.libraries.iter_mut() {
+            library.modules.retain(|(of, _)| *of != context);
         }
     }
 }

@@ -298,6 +298,7 @@ pub(super) const SCRIPTS: &[Script] = &[
          upload x s
          instantiate-for y g 8
          flags y -> 0 8
+         instantiate-for w g 9
          instantiate-for z g 5 -> 1
          instantiate-for z g 16 -> 1",
     ),

@@ -266,19 +266,3 @@ fn a_user_object_lives_as_long_as_its_last_holder() {
     assert_eq!(gone(), 7, "once");
     assert_eq!(user_object::cuUserObjectRelease(object, 1), 400, "allowed again, and dead");
 }
-
-#[test]
-fn a_function_has_the_version_that_brought_it() {
-    let _alone = crate::exclusive();
-    for (version, has, lacks) in [
-        (11_000, "cuGraphClone", "cuGraphAddEventRecordNode"),
-        (11_010, "cuGraphAddEventRecordNode", "cuGraphInstantiateWithFlags"),
-        (11_040, "cuGraphInstantiateWithFlags", "cuGraphExecGetFlags"),
-        (12_000, "cuGraphKernelNodeGetParams_v2", "cuGraphGetEdges_v2"),
-        (12_030, "cuGraphRemoveDependencies_v2", "cuEventElapsedTime_v2"),
-    ] {
-        control::hide_newer_than(version);
-        assert!(crate::symbol(has).is_some(), "{has}");
-        assert!(crate::symbol(lacks).is_none(), "{lacks}");
-    }
-}
