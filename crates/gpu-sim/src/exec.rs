@@ -118,9 +118,7 @@ impl World {
     }
 
     pub(crate) fn launch_graph(&mut self, key: u64, exec: u64) -> Outcome {
-        let Some(found) = self.execs.get(exec) else {
-            return Err(self.stale());
-        };
+        let found = self.execs.find(exec, Status::ERROR_INVALID_VALUE, &mut self.stale_uses)?;
         let (steps, family) = (Arc::clone(&found.steps), found.family);
         let last_end = found.last_end.clone();
         match self.target(key)? {

@@ -240,10 +240,8 @@ impl World {
             return Err(Status::ERROR_INVALID_HANDLE);
         }
         self.ready()?;
-        match self.events.get(handle) {
-            Some(event) => Ok(event.context),
-            None => Err(self.stale()),
-        }
+        let found = self.events.find(handle, Status::ERROR_INVALID_HANDLE, &mut self.stale_uses);
+        found.map(|event| event.context)
     }
 
     /// The key of the stream that a handle means to this thread: NULL is the
@@ -266,10 +264,9 @@ impl World {
             _ => handle,
         };
         self.ready()?;
-        match self.streams.get(key).map(|stream| stream.context) {
-            Some(context) => self.healthy(context).map(|()| key),
-            None => Err(self.stale()),
-        }
+        let found = self.streams.find(key, Status::ERROR_INVALID_HANDLE, &mut self.stale_uses)?;
+        let context = found.context;
+        self.healthy(context).map(|()| key)
     }
 
     fn per_thread_stream(&mut self, context: u64, thread: Thread) -> Result<u64, Status> {

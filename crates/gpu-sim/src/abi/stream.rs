@@ -51,10 +51,8 @@ exports! {
         if matches!(stream, LEGACY | PER_THREAD) {
             return Err(Status::ERROR_INVALID_HANDLE);
         }
-        let Some(found) = world.streams.get(stream) else {
-            return Err(world.stale());
-        };
-        let context = found.context;
+        let null = Status::ERROR_INVALID_HANDLE;
+        let context = world.streams.find(stream, null, &mut world.stale_uses)?.context;
         world.destroy_stream(stream);
         world.healthy(context)
     }

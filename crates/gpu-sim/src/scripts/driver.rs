@@ -18,7 +18,7 @@ pub(super) type Called<T> = Result<T, &'static str>;
 
 /// Calls the function of that name.
 macro_rules! call {
-    ($driver:ident, $name:literal: $($arg:expr => $kind:ty),*) => {{
+    ($driver:ident, $name:tt: $($arg:expr => $kind:ty),*) => {{
         let address = ($driver.0)($name).ok_or($name)?;
         // SAFETY: the function of that name, by the contract of `new`; a script
         // gives live handles, and pointers are to live values.
