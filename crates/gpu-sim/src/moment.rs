@@ -4,17 +4,21 @@
 //! When a host function returns is known only then. Until that a moment names the functions it
 //! is behind: it is the latest of a plain time and of so long after each of their returns.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Moment {
     /// The earliest that it can be, ns: what it is if the functions take no time.
     at: u64,
-    /// Host functions that have yet to return, by number, and the ns from the return of each.
-    behind: Vec<(u64, u64)>,
+    /// Host functions that have yet to return, by number, and the ns from the return of each;
+    /// never an empty map.
+    behind: Option<Arc<BTreeMap<u64, u64>>>,
 }
 
 impl From<u64> for Moment {
     fn from(at: u64) -> Self {
-        Self { at, behind: Vec::new() }
+        Self { at, behind: None }
     }
 }
 
@@ -26,7 +30,7 @@ impl Moment {
 
     /// Whether every function that it is behind has returned.
     pub(crate) const fn is_known(&self) -> bool {
-        self.behind.is_empty()
+        self.behind.is_none()
     }
 
     /// Whether it is known and has come.
@@ -35,50 +39,53 @@ impl Moment {
     }
 
     pub(crate) fn is_behind(&self, function: u64) -> bool {
-        self.behind.iter().any(|(known, _)| *known == function)
+        self.behind.as_ref().is_some_and(|behind| behind.contains_key(&function))
     }
 
     /// The later of the two.
     pub(crate) fn max(mut self, other: &Self) -> Self {
         self.at = self.at.max(other.at);
-        for (function, ns) in &other.behind {
-            match self.behind.iter_mut().find(|(known, _)| known == function) {
-                Some((_, own)) => *own = (*own).max(*ns),
-                None => self.behind.push((*function, *ns)),
+        if let Some(others) = &other.behind {
+            let own = Arc::make_mut(self.behind.get_or_insert_default());
+            for (function, ns) in &**others {
+                let own = own.entry(*function).or_default();
+                *own = (*own).max(*ns);
             }
         }
         self
     }
 
-    pub(crate) fn plus(mut self, ns: u64) -> Self {
-        self.at = self.at.saturating_add(ns);
-        for (_, own) in &mut self.behind {
-            *own = own.saturating_add(ns);
-        }
-        self
+    pub(crate) fn plus(self, ns: u64) -> Self {
+        self.moved(|at| at.saturating_add(ns))
     }
 
     /// So much earlier, but not before a function's return.
-    pub(crate) fn minus(mut self, ns: u64) -> Self {
-        self.at = self.at.saturating_sub(ns);
-        for (_, own) in &mut self.behind {
-            *own = own.saturating_sub(ns);
+    pub(crate) fn minus(self, ns: u64) -> Self {
+        self.moved(|at| at.saturating_sub(ns))
+    }
+
+    fn moved(mut self, to: impl Fn(u64) -> u64) -> Self {
+        self.at = to(self.at);
+        if let Some(behind) = &mut self.behind {
+            Arc::make_mut(behind).values_mut().for_each(|ns| *ns = to(*ns));
         }
         self
     }
 
     /// The return of a function that begins now.
     pub(crate) fn until_return_of(mut self, function: u64) -> Self {
-        self.behind.push((function, 0));
+        Arc::make_mut(self.behind.get_or_insert_default()).insert(function, 0);
         self
     }
 
     /// A function returned.
     pub(crate) fn returned(&mut self, function: u64, at: u64) {
-        if let Some(place) = self.behind.iter().position(|(known, _)| *known == function) {
-            let (_, ns) = self.behind.swap_remove(place);
+        if let Some(behind) = &mut self.behind
+            && let Some(ns) = Arc::make_mut(behind).remove(&function)
+        {
             self.at = self.at.max(at.saturating_add(ns));
         }
+        self.behind.take_if(|behind| behind.is_empty());
     }
 }
 
