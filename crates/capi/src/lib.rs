@@ -43,31 +43,7 @@ mod records;
 
 mod pointers;
 
-pub use recorder::{
-    Config, Health, Recorder, metrale_recorder_close, metrale_recorder_copy,
-    metrale_recorder_create, metrale_recorder_drain, metrale_recorder_forget,
-    metrale_recorder_graph, metrale_recorder_harvest, metrale_recorder_health,
-    metrale_recorder_name, metrale_recorder_region,
-};
-pub use records::{Cursor, LaneRecord, MAX_LANES, StepRecord, metrale_telemetry_next_record};
-pub use spans::{
-    LANE_ADMIT, LANE_DECODE, LANE_PREFILL, Lane, Step, metrale_graph_begin, metrale_lane_begin,
-    metrale_lane_cancel, metrale_lane_end, metrale_launch_begin, metrale_region_begin,
-    metrale_span_cancel, metrale_span_end, metrale_step_begin, metrale_step_end,
-    metrale_step_is_armed, metrale_step_shape,
-};
-pub use status::{Status, metrale_last_error, metrale_panics};
-pub use telemetry::{
-    Level, Sampling, Telemetry, metrale_prometheus, metrale_string_free,
-    metrale_telemetry_configure, metrale_telemetry_create, metrale_telemetry_global,
-    metrale_telemetry_name_lanes, metrale_telemetry_set_level, metrale_telemetry_snapshot,
-};
-
-pub use twins::{
-    Graph, Launch, Twin, TwinState, Twins, Update, metrale_twin_create, metrale_twin_follow,
-    metrale_twin_free, metrale_twin_renew, metrale_twin_replace, metrale_twin_replay,
-    metrale_twin_retire, metrale_twin_state_of,
-};
+pub use {recorder::*, records::*, spans::*, status::*, telemetry::*, twins::*};
 
 use std::ffi::{CStr, c_char};
 

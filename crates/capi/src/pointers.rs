@@ -5,25 +5,37 @@ use crate::status::{Fault, Status};
 use std::ffi::{CStr, c_char};
 use std::ptr::NonNull;
 
-/// A place for an answer, which need not hold anything yet.
+/// Where an answer goes, which need not hold anything yet; `None`: nobody asks.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<T>(NonNull<T>);
+pub(crate) struct Out<T>(Option<NonNull<T>>);
 
-impl<T> Place<T> {
+impl<T> Out<T> {
     /// # Safety
     /// Where `pointer` is neither NULL nor misaligned, a `T` can be written there
     /// while the value is used, and no other thread looks.
     pub(crate) unsafe fn new(pointer: *mut T, what: &str) -> Result<Self, Fault> {
-        NonNull::new(pointer)
-            .filter(|place| place.is_aligned())
-            .map(Self)
-            .ok_or_else(|| unfit(pointer.addr(), what))
+        let fit = NonNull::new(pointer).filter(|place| place.is_aligned());
+        fit.map(|place| Self(Some(place))).ok_or_else(|| unfit(pointer.addr(), what))
+    }
+
+    /// As [`new`](Self::new); NULL is no fault.
+    ///
+    /// # Safety
+    /// As [`new`](Self::new)'s.
+    pub(crate) unsafe fn or_null(pointer: *mut T, what: &str) -> Result<Self, Fault> {
+        if pointer.is_null() {
+            return Ok(Self(None));
+        }
+        // SAFETY: promised by the caller.
+        unsafe { Self::new(pointer, what) }
     }
 
     #[inline]
     pub(crate) fn put(self, value: T) {
-        // SAFETY: promised to `new`.
-        unsafe { self.0.write(value) };
+        if let Some(place) = self.0 {
+            // SAFETY: promised to `new`.
+            unsafe { place.write(value) };
+        }
     }
 }
 
@@ -108,9 +120,9 @@ fn unfit(address: usize, what: &str) -> Fault {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fault, Place, Status, get, get_mut, get_or_null, list, text};
+    use super::{Fault, Out, Status, get, get_mut, get_or_null, list, text};
     use std::fmt::Debug;
-    use std::ptr::{null, without_provenance, without_provenance_mut};
+    use std::ptr::{null, null_mut, without_provenance, without_provenance_mut};
 
     fn told<T>(answer: Result<T, Fault>) -> String {
         let Err(Fault(Status::Argument, text)) = answer else {
@@ -132,7 +144,7 @@ mod tests {
             // SAFETY: as above.
             told(unsafe { get_mut::<u64>(own, "step") }),
             // SAFETY: as above.
-            told(unsafe { Place::<u64>::new(own, "step") }),
+            told(unsafe { Out::<u64>::new(own, "step") }),
             // SAFETY: as above.
             told(unsafe { list::<u64>(shared, 1, "step") }),
         ]
@@ -175,7 +187,9 @@ mod tests {
         // SAFETY: a C string.
         taken(unsafe { text(c"decode".as_ptr(), "name") }, "decode");
         // SAFETY: a live word that nobody else has.
-        unsafe { Place::new(&mut word, "word") }.unwrap().put(8);
+        unsafe { Out::new(&mut word, "word") }.unwrap().put(8);
+        // SAFETY: NULL, which is not used.
+        unsafe { Out::or_null(null_mut(), "word") }.unwrap().put(9_u64);
         // SAFETY: the same.
         taken(unsafe { get_mut(&mut word, "word") }, &mut 8);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recorders: how they are made and closed, and what they tell of themselves.
 
-use crate::pointers::{Place, get_or_null, text};
+use crate::pointers::{Out, get_or_null, text};
 use crate::status::{Fault, Status, call};
 use crate::telemetry::{self, Telemetry};
 use crate::twins::Twins;
@@ -159,8 +159,8 @@ pub unsafe extern "C" fn metrale_recorder_create(
 ) -> Status {
     call(|| {
         // SAFETY: promised by the caller.
-        let place = unsafe { Place::new(recorder, "recorder") }?;
-        place.put(std::ptr::null_mut());
+        let out = unsafe { Out::new(recorder, "recorder") }?;
+        out.put(std::ptr::null_mut());
         if abi != ABI_VERSION {
             let text = format!(
                 "the program is built for version {abi} of metrale.h, the library for {ABI_VERSION}; \
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn metrale_recorder_create(
         // SAFETY: promised by the caller; the application and we use the one driver that
         // the process holds.
         let made = unsafe { timing::Recorder::from_raw(driver.into(), context, telemetry, config) };
-        place.put(Box::into_raw(Box::new(Recorder(made?))));
+        out.put(Box::into_raw(Box::new(Recorder(made?))));
         Ok(Status::Ok)
     })
 }
@@ -223,12 +223,11 @@ pub unsafe extern "C" fn metrale_recorder_harvest(
 ) -> Status {
     call(|| {
         // SAFETY: promised by the caller.
+        let out = unsafe { Out::or_null(landed, "landed") }?;
+        // SAFETY: the same.
         let recorder = unsafe { self::recorder(recorder) }?;
         let count = recorder.map_or(0, timing::Recorder::harvest);
-        if !landed.is_null() {
-            // SAFETY: promised by the caller.
-            unsafe { Place::new(landed, "landed") }?.put(count as u64);
-        }
+        out.put(count as u64);
         Ok(Status::Ok)
     })
 }
@@ -246,13 +245,12 @@ pub unsafe extern "C" fn metrale_recorder_drain(
 ) -> Status {
     call(|| {
         // SAFETY: promised by the caller.
+        let out = unsafe { Out::or_null(left, "left") }?;
+        // SAFETY: the same.
         let recorder = unsafe { self::recorder(recorder) }?;
         let within = Duration::from_nanos(within_ns);
         let count = recorder.map_or(0, |recorder| recorder.drain(within).left);
-        if !left.is_null() {
-            // SAFETY: promised by the caller.
-            unsafe { Place::new(left, "left") }?.put(count);
-        }
+        out.put(count);
         Ok(Status::Ok)
     })
 }
@@ -268,12 +266,12 @@ pub unsafe extern "C" fn metrale_recorder_health(
 ) -> Status {
     call(|| {
         // SAFETY: promised by the caller.
-        let place = unsafe { Place::new(health, "health") }?;
+        let out = unsafe { Out::new(health, "health") }?;
         // SAFETY: the same.
         let recorder = unsafe { self::recorder(recorder) }?;
         let now = recorder.map_or_else(timing::Health::default, timing::Recorder::health);
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(UNKNOWN);
-        place.put(Health {
+        out.put(Health {
             quarantined: now.quarantined.map_or(0, |status| status.0),
             polls_refused: now.polls_refused,
             slow_polls: now.slow_polls,
@@ -343,12 +341,12 @@ unsafe fn number(
 ) -> Status {
     call(|| {
         // SAFETY: promised by the caller.
-        let place = unsafe { Place::new(number, "number") }?;
+        let out = unsafe { Out::new(number, "number") }?;
         // SAFETY: the same.
         let recorder = unsafe { self::recorder(recorder) }?;
         // SAFETY: the same.
         let name = unsafe { text(name, "name") }?;
-        place.put(recorder.map_or(0, |recorder| ask(recorder, name)));
+        out.put(recorder.map_or(0, |recorder| ask(recorder, name)));
         Ok(Status::Ok)
     })
 }

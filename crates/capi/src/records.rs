@@ -2,7 +2,7 @@
 //! The records that steps leave, one at a time.
 
 use crate::UNKNOWN;
-use crate::pointers::{Place, get_mut};
+use crate::pointers::{Out, get_mut};
 use crate::status::{Status, call};
 use crate::telemetry::{self, Telemetry};
 use metrale_telemetry::kernel::{self, StepCursor};
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn metrale_telemetry_next_record(
 ) -> Status {
     call(|| {
         // SAFETY: promised by the caller.
-        let place = unsafe { Place::new(record, "record") }?;
+        let out = unsafe { Out::new(record, "record") }?;
         // SAFETY: the same.
         let cursor = unsafe { get_mut(cursor, "cursor") }?;
         // SAFETY: the same.
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn metrale_telemetry_next_record(
         let Some(next) = next else {
             return Ok(Status::Nothing);
         };
-        place.put(next.into());
+        out.put(next.into());
         Ok(Status::Ok)
     })
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Steps, lanes and launches: words that the caller keeps, and tokens.
 //!
-//! An answer's place holds what is not measured before anything is tried, so that
-//! whatever fails, the calls that follow do nothing.
+//! Where an answer goes is first what is not measured, so that whatever fails, the calls
+//! that follow do nothing.
 
 use crate::UNKNOWN;
-use crate::pointers::{Place, get, get_mut};
+use crate::pointers::{Out, get, get_mut};
 use crate::recorder::{Recorder, recorder};
 use crate::status::{Fault, Status, call};
 use metrale_gpu_runtime::timing::{GraphRef, KernelRef, RegionRef, StreamRef};
@@ -63,7 +63,7 @@ impl Step {
 
 impl Lane {
     /// Its step, and which lane of it.
-    pub(crate) fn place(&self) -> (core::Step, usize) {
+    pub(crate) fn step_and_index(&self) -> (core::Step, usize) {
         (core::Step::from_words([self.number, self.state]), self.lane as usize)
     }
 
@@ -96,8 +96,8 @@ pub(crate) unsafe fn stream_of<'a>(stream: *mut c_void) -> StreamRef<'a> {
 pub unsafe extern "C" fn metrale_step_begin(recorder: *const Recorder, step: *mut Step) -> Status {
     call(|| {
         // SAFETY: promised by the caller.
-        let place = unsafe { Place::new(step, "step") }?;
-        place.put(Step::UNMEASURED);
+        let out = unsafe { Out::new(step, "step") }?;
+        out.put(Step::UNMEASURED);
         // SAFETY: the same.
         let Some(recorder) = (unsafe { self::recorder(recorder) })? else {
             return Ok(Status::Ok);
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn metrale_step_begin(recorder: *const Recorder, step: *mu
         let telemetry = recorder.telemetry();
         let step = telemetry.step_begin();
         if step.number().is_some() {
-            place.put(Step::new(step, telemetry.now_ns()));
+            out.put(Step::new(step, telemetry.now_ns()));
         }
         Ok(Status::Ok)
     })
@@ -188,10 +188,10 @@ pub unsafe extern "C" fn metrale_lane_begin(
 ) -> Status {
     call(|| {
         // SAFETY: promised by the caller.
-        let place = unsafe { Place::new(lane, "lane") }?;
+        let out = unsafe { Out::new(lane, "lane") }?;
         let mut lane =
             Lane { number: UNKNOWN, state: 0, token: 0, began_ns: UNKNOWN, lane: u64::from(index) };
-        place.put(lane);
+        out.put(lane);
         // SAFETY: promised by the caller.
         let step = unsafe { get(step, "step") }?;
         // SAFETY: the same.
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn metrale_lane_begin(
         lane.token = token.map_or(0, SpanToken::to_bits);
         // The span's own begin is no part of the lane.
         lane.began_ns = recorder.telemetry().now_ns();
-        place.put(lane);
+        out.put(lane);
         Ok(Status::Ok)
     })
 }
@@ -286,8 +286,8 @@ unsafe fn begin(
     token: *mut u64,
 ) -> Result<Status, Fault> {
     // SAFETY: promised by the caller.
-    let place = unsafe { Place::new(token, "token") }?;
-    place.put(0);
+    let out = unsafe { Out::new(token, "token") }?;
+    out.put(0);
     // SAFETY: the same.
     let lane = unsafe { get(lane, "lane") }?;
     // SAFETY: the same.
@@ -296,12 +296,12 @@ unsafe fn begin(
     {
         // SAFETY: the same.
         let stream = unsafe { stream_of(stream) };
-        let (step, index) = lane.place();
+        let (step, index) = lane.step_and_index();
         let begun = match work {
             Work::Launch(kernel) => recorder.begin_launch(step, index, kernel, stream),
             Work::Region(region) => recorder.begin_region(step, index, region, stream),
         };
-        place.put(begun.map_or(0, SpanToken::to_bits));
+        out.put(begun.map_or(0, SpanToken::to_bits));
     }
     Ok(Status::Ok)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is measured, how much of it, and what it reads.
 
-use crate::pointers::{Place, list, text};
+use crate::pointers::{Out, list, text};
 use crate::status::{Fault, Status, c_string, call};
 use metrale_telemetry::export::{self, MetraleCollector};
 use metrale_telemetry::{self as core, LaneNamesError, TelemetryConfig};
@@ -49,8 +49,8 @@ fn handle(telemetry: &'static core::Telemetry) -> *const Telemetry {
 }
 
 /// Gives a string away.
-fn give(place: Place<*mut c_char>, text: String) -> Status {
-    place.put(c_string(text).into_raw());
+fn give(out: Out<*mut c_char>, text: String) -> Status {
+    out.put(c_string(text).into_raw());
     Status::Ok
 }
 
@@ -92,8 +92,8 @@ pub extern "C" fn metrale_telemetry_global() -> *const Telemetry {
 pub unsafe extern "C" fn metrale_telemetry_create(telemetry: *mut *const Telemetry) -> Status {
     call(|| {
         // SAFETY: promised by the caller.
-        let place = unsafe { Place::new(telemetry, "telemetry") }?;
-        place.put(handle(core::Telemetry::new().leak()));
+        let out = unsafe { Out::new(telemetry, "telemetry") }?;
+        out.put(handle(core::Telemetry::new().leak()));
         Ok(Status::Ok)
     })
 }
@@ -188,14 +188,14 @@ pub unsafe extern "C" fn metrale_telemetry_snapshot(
 ) -> Status {
     call(|| {
         // SAFETY: promised by the caller.
-        let place = unsafe { Place::new(json, "json") }?;
-        place.put(std::ptr::null_mut());
+        let out = unsafe { Out::new(json, "json") }?;
+        out.put(std::ptr::null_mut());
         // SAFETY: the same.
         let telemetry = unsafe { get(telemetry) }?;
         let json = serde_json::to_string(&telemetry.snapshot());
         // A snapshot is numbers, names and lists: all of it can be written.
         let json = json.map_err(|error| Fault(Status::Panicked, error.to_string()))?;
-        Ok(give(place, json))
+        Ok(give(out, json))
     })
 }
 
@@ -215,8 +215,8 @@ pub unsafe extern "C" fn metrale_prometheus(
 ) -> Status {
     call(|| {
         // SAFETY: promised by the caller.
-        let place = unsafe { Place::new(page, "page") }?;
-        place.put(std::ptr::null_mut());
+        let out = unsafe { Out::new(page, "page") }?;
+        out.put(std::ptr::null_mut());
         // SAFETY: the same.
         let telemetries = unsafe { list(telemetries, count, "telemetries") }?;
         let mut collector: Option<MetraleCollector> = None;
@@ -228,7 +228,7 @@ pub unsafe extern "C" fn metrale_prometheus(
                 Some(collector) => collector.and(telemetry),
             });
         }
-        Ok(give(place, collector.as_ref().map_or_else(String::new, export::text)))
+        Ok(give(out, collector.as_ref().map_or_else(String::new, export::text)))
     })
 }
 

@@ -3,7 +3,7 @@
 //! a twin is and what it asks of the application.
 
 use crate::UNKNOWN;
-use crate::pointers::{Place, get, get_or_null, list, text};
+use crate::pointers::{Out, get, get_or_null, list, text};
 use crate::recorder::{Recorder, recorder};
 use crate::spans::{Lane, stream_of};
 use crate::status::{Fault, Status, c_string, call};
@@ -129,23 +129,9 @@ unsafe fn launch_of(launch: Launch) -> Result<GraphLaunch, Fault> {
     }
 }
 
-/// Where the driver's answer goes, if anywhere.
-///
-/// # Safety
-/// `result` is NULL or takes the answer.
-unsafe fn place_of(result: *mut u32) -> Result<Option<Place<u32>>, Fault> {
-    if result.is_null() {
-        return Ok(None);
-    }
-    // SAFETY: promised by the caller.
-    unsafe { Place::new(result, "result") }.map(Some)
-}
-
 /// The answer to a call of the application's that the driver answered so.
-fn answer(place: Option<Place<u32>>, what: &str, code: u32) -> Result<Status, Fault> {
-    if let Some(place) = place {
-        place.put(code);
-    }
+fn answer(out: Out<u32>, what: &str, code: u32) -> Result<Status, Fault> {
+    out.put(code);
     match code {
         0 => Ok(Status::Ok),
         code => Err(Fault(Status::Call, format!("{what} answered {code}"))),
@@ -174,8 +160,8 @@ pub unsafe extern "C" fn metrale_twin_create(
 ) -> Status {
     call(|| {
         // SAFETY: promised by the caller.
-        let place = unsafe { Place::new(twin, "twin") }?;
-        place.put(std::ptr::null_mut());
+        let out = unsafe { Out::new(twin, "twin") }?;
+        out.put(std::ptr::null_mut());
         // SAFETY: the same.
         let graph = unsafe { get(graph, "graph") }?;
         // SAFETY: the same.
@@ -193,7 +179,7 @@ pub unsafe extern "C" fn metrale_twin_create(
         let nobody = timing::Recorder::disabled();
         // SAFETY: the same.
         let twin = unsafe { recorder.unwrap_or(&nobody).twin_raw(graph, name, updates) };
-        place.put(Box::into_raw(Box::new(Twin(twin))));
+        out.put(Box::into_raw(Box::new(Twin(twin))));
         Ok(Status::Ok)
     })
 }
@@ -222,15 +208,15 @@ pub unsafe extern "C" fn metrale_twin_replay(
         // SAFETY: the same.
         let recorder = unsafe { self::recorder(recorder) }?;
         // SAFETY: the same.
-        let place = unsafe { place_of(result) }?;
+        let out = unsafe { Out::or_null(result, "result") }?;
         // SAFETY: the same.
         let lane = unsafe { get_or_null(lane, "lane") }?;
-        let (step, index) = lane.map_or((core::Step::UNMEASURED, 0), Lane::place);
+        let (step, index) = lane.map_or((core::Step::UNMEASURED, 0), Lane::step_and_index);
         // SAFETY: the same.
         let stream = unsafe { stream_of(stream) };
         let nobody = timing::Recorder::disabled();
         let launched = recorder.unwrap_or(&nobody).replay(step, index, twin, stream);
-        answer(place, "cuGraphLaunch", launched.map_or_else(|status| status.0, |()| 0))
+        answer(out, "cuGraphLaunch", launched.map_or_else(|status| status.0, |()| 0))
     })
 }
 
@@ -255,7 +241,7 @@ pub unsafe extern "C" fn metrale_twin_follow(
         // SAFETY: promised by the caller.
         let twin = unsafe { self::twin(twin) }?;
         // SAFETY: the same.
-        let place = unsafe { place_of(result) }?;
+        let out = unsafe { Out::or_null(result, "result") }?;
         // SAFETY: the same.
         let nodes = unsafe { list(nodes, count, "nodes") }?;
         let Some(update) = update else {
@@ -270,7 +256,7 @@ pub unsafe extern "C" fn metrale_twin_follow(
                 code => Err(code),
             }
         });
-        answer(place, "update", done.err().unwrap_or_default())
+        answer(out, "update", done.err().unwrap_or_default())
     })
 }
 
@@ -332,7 +318,7 @@ pub unsafe extern "C" fn metrale_twin_state_of(
 ) -> Status {
     call(|| {
         // SAFETY: promised by the caller.
-        let place = unsafe { Place::new(state, "state") }?;
+        let out = unsafe { Out::new(state, "state") }?;
         // SAFETY: the same.
         let twin = unsafe { self::twin(twin) }?;
         let (state, error) = match twin.state() {
@@ -341,11 +327,11 @@ pub unsafe extern "C" fn metrale_twin_state_of(
             timing::TwinState::Retired(error) => (TwinState::Retired, Some(error)),
             _ => (TwinState::Stale, None),
         };
-        place.put(state);
+        out.put(state);
         if !why.is_null() {
             let told = |error: TwinError| c_string(error.to_string()).into_raw();
             // SAFETY: the same.
-            unsafe { Place::new(why, "why") }?.put(error.map_or(std::ptr::null_mut(), told));
+            unsafe { Out::new(why, "why") }?.put(error.map_or(std::ptr::null_mut(), told));
         }
         Ok(Status::Ok)
     })

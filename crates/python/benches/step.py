@@ -4,9 +4,9 @@ library by bare ctypes, in one run: `python step.py target/release/libmetrale.so
 package as maturin builds it, the library and the simulated driver in release mode, and that
 driver on the library path.
 
-The least of many rounds that take turns, at each level; a round is short enough for all its
-lanes to find a slot, and is drained before the next. At level `kernel` the driver's own five
-calls are in both.
+Both look their functions up once. The least of many rounds that take turns, at each level; a
+round is short enough for all its lanes to find a slot, and is drained before the next. At
+level `kernel` the driver's own five calls are in both.
 """
 
 import ctypes
@@ -61,10 +61,12 @@ def by_ctypes(library, recorder, stream):
 
 
 def by_package(stream):
+    step, lane = metrale.step, metrale.lane
+
     def steps():
         for _ in range(STEPS):
-            with metrale.step(prompt_tokens=512, decode_tokens=8):
-                with metrale.lane("decode", stream):
+            with step(prompt_tokens=512, decode_tokens=8):
+                with lane("decode", stream):
                     pass
 
     return steps

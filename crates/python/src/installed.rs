@@ -4,7 +4,9 @@
 //! Touched with Python's lock held, and borrowed through no call that gives that
 //! back: so a fork finds it free.
 
-use crate::open::Locked;
+use crate::lane::OpenLane;
+use crate::open::{Locked, Nests};
+use crate::step::OpenStep;
 use crate::stream::handle;
 use crate::twin::config_of;
 use metrale_gpu_runtime::timing::{
@@ -171,8 +173,11 @@ pub(crate) fn close(py: Python<'_>) {
 #[pyfunction]
 #[pyo3(name = "_after_fork")]
 pub(crate) fn after_fork(py: Python<'_>) {
+    // So is what is open; none of it is ended.
+    OpenLane::OPENED.get(py).take();
+    OpenStep::OPENED.get(py).take();
     // It is silent there, and leaks.
-    drop(INSTALLED.get(py).take());
+    INSTALLED.get(py).take();
 }
 
 /// The path of the driver that is measured by; None where nothing is measured.

@@ -7,8 +7,8 @@
 //! 2. Python's lock is held while what belongs to this module is touched, and given
 //!    back around whatever may call the driver: a record that waits for room in a
 //!    full queue must not keep a host callback in Python from running.
-//! 3. What is open belongs to its Python object, and ends with it. What a thread is
-//!    in, it knows weakly.
+//! 3. What is open ends at its exit, at the latest with its object of Python. Others
+//!    know it by a key (`open`).
 #![deny(missing_docs)]
 // It runs in somebody else's process: it neither prints nor panics.
 #![deny(

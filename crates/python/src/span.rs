@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is timed within a lane: launches of functions, replays of graphs, regions.
 
+use crate::installed::Installed;
 use crate::lane::OpenLane;
-use crate::open::{Locked, Nests, refuse_again};
+use crate::open::{Nests, Slot};
 use crate::stream::{handle, stream_handle};
 use metrale_gpu_runtime::timing::{FuncRef, KernelRef, StreamRef};
 use metrale_telemetry::kernel::SpanToken;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyString};
 use pyo3::{PyClass, intern};
-use std::cell::RefCell;
+use slotmap::DefaultKey;
 use std::rc::Rc;
 
 /// `function`, with a fresh copy of `span` around each call.
@@ -24,7 +25,7 @@ pub(crate) fn decorate<'py>(
 
 /// What is timed: a function or a library's kernel by its handle, the others by their
 /// names.
-enum Work {
+pub(crate) enum Work {
     Function(u64),
     /// The driver tells no name of such a handle.
     Kernel(u64),
@@ -39,13 +40,13 @@ pub(crate) struct Span {
     work: Work,
     /// Kept, so that the stream lives as long as the span; `None`: the lane's.
     stream: Option<Py<PyAny>>,
-    /// `None`: the lane that the thread is in when the span begins.
-    lane: Locked<Option<Rc<OpenLane>>>,
-    open: Locked<RefCell<Option<Open>>>,
+    /// Else, or where it is over: the lane that the thread is in when the span begins.
+    lane: Option<DefaultKey>,
+    open: Slot<Open>,
 }
 
 struct Open {
-    lane: Rc<OpenLane>,
+    installed: Rc<Installed>,
     token: SpanToken,
     stream: StreamRef<'static>,
 }
@@ -67,7 +68,7 @@ pub(crate) fn launch(
 #[pyfunction]
 #[pyo3(signature = (name, stream=None))]
 pub(crate) fn graph(name: Bound<'_, PyString>, stream: Option<Bound<'_, PyAny>>) -> Span {
-    Span::graph(name, stream, None)
+    Span::new(Work::Graph(name.unbind()), stream, None)
 }
 
 /// GPU work without a function of its own (a library's, a collective, sampling) in the
@@ -76,19 +77,22 @@ pub(crate) fn graph(name: Bound<'_, PyString>, stream: Option<Bound<'_, PyAny>>)
 #[pyfunction]
 #[pyo3(signature = (name, stream=None))]
 pub(crate) fn region(name: Bound<'_, PyString>, stream: Option<Bound<'_, PyAny>>) -> Span {
-    Span::region(name, stream, None)
+    Span::new(Work::Region(name.unbind()), stream, None)
 }
 
 impl Span {
-    fn new(work: Work, stream: Option<Bound<'_, PyAny>>, lane: Option<Rc<OpenLane>>) -> Self {
-        let (stream, open) = (stream.map(Bound::unbind), Locked::new(RefCell::new(None)));
-        Self { work, stream, lane: Locked::new(lane), open }
+    pub(crate) fn new(
+        work: Work,
+        stream: Option<Bound<'_, PyAny>>,
+        lane: Option<DefaultKey>,
+    ) -> Self {
+        Self { work, stream: stream.map(Bound::unbind), lane, open: Slot::new() }
     }
 
     pub(crate) fn launch(
         function: &Bound<'_, PyAny>,
         stream: Option<Bound<'_, PyAny>>,
-        lane: Option<Rc<OpenLane>>,
+        lane: Option<DefaultKey>,
     ) -> PyResult<Self> {
         let handle = handle(function)?;
         // An integer is a function's handle.
@@ -98,32 +102,12 @@ impl Span {
         Ok(Self::new(work, stream, lane))
     }
 
-    pub(crate) fn graph(
-        name: Bound<'_, PyString>,
-        stream: Option<Bound<'_, PyAny>>,
-        lane: Option<Rc<OpenLane>>,
-    ) -> Self {
-        Self::new(Work::Graph(name.unbind()), stream, lane)
-    }
-
-    pub(crate) fn region(
-        name: Bound<'_, PyString>,
-        stream: Option<Bound<'_, PyAny>>,
-        lane: Option<Rc<OpenLane>>,
-    ) -> Self {
-        Self::new(Work::Region(name.unbind()), stream, lane)
-    }
-}
-
-#[pymethods]
-impl Span {
-    fn __enter__<'py>(slf: Bound<'py, Self>, py: Python<'py>) -> PyResult<Bound<'py, Self>> {
-        let this = slf.get();
-        refuse_again(this.open.get(py).borrow().is_some(), "span")?;
-        let given = this.stream.as_ref();
+    fn begin(&self, py: Python<'_>) -> PyResult<()> {
+        let claim = self.open.claim(py, "span")?;
+        let given = self.stream.as_ref();
         let given = given.map(|stream| stream_handle(stream.bind(py))).transpose()?;
-        let Some(lane) = this.lane.get(py).clone().or_else(|| OpenLane::current(py)) else {
-            return Ok(slf);
+        let Some(lane) = OpenLane::given_or_current(py, self.lane) else {
+            return Ok(());
         };
         let stream = match given {
             // SAFETY: as for a lane's.
@@ -138,7 +122,7 @@ impl Span {
             // One that is not timed calls no driver.
             if may_be_timed { py.detach(begin) } else { begin() }
         };
-        let token = match &this.work {
+        let token = match &self.work {
             // SAFETY: promised by the caller, as the page of `launch` asks for.
             Work::Function(function) => launch(unsafe { KernelRef::from_raw(*function) }),
             Work::Kernel(kernel) => launch(FuncRef::from_raw(*kernel).into()),
@@ -150,8 +134,17 @@ impl Span {
                 py.detach(|| recorder.begin_region(step, index, region, stream))
             }
         };
-        let open = token.map(|token| Open { lane, token, stream });
-        this.open.get(py).replace(open);
+        if let Some(token) = token {
+            claim.open(Open { installed: lane.step.installed, token, stream });
+        }
+        Ok(())
+    }
+}
+
+#[pymethods]
+impl Span {
+    fn __enter__<'py>(slf: Bound<'py, Self>, py: Python<'py>) -> PyResult<Bound<'py, Self>> {
+        slf.get().begin(py)?;
         Ok(slf)
     }
 
@@ -162,11 +155,11 @@ impl Span {
         _error: &Bound<'_, PyAny>,
         _trace: &Bound<'_, PyAny>,
     ) {
-        let Some(Open { lane, token, stream }) = self.open.get(py).take() else {
+        let Some(Open { installed, token, stream }) = self.open.take(py) else {
             return;
         };
         let failed = !kind.is_none();
-        let recorder = &lane.step.installed.recorder;
+        let recorder = &installed.recorder;
         py.detach(|| {
             if failed {
                 recorder.cancel_launch(token);
@@ -193,8 +186,8 @@ impl Span {
                 Work::Region(name) => Work::Region(name.clone_ref(py)),
             },
             stream: self.stream.as_ref().map(|stream| stream.clone_ref(py)),
-            lane: Locked::new(self.lane.get(py).clone()),
-            open: Locked::new(RefCell::new(None)),
+            lane: self.lane,
+            open: Slot::new(),
         }
     }
 }

@@ -3,58 +3,53 @@
 
 use crate::installed::{Installed, installed};
 use crate::lane::Lane;
-use crate::open::{Current, Held, Locked, Nests, refuse_again};
+use crate::open::{Current, Held, Locked, Nests, Opened};
 use crate::span::decorate;
 use metrale_telemetry as core;
 use metrale_telemetry::kernel::StepShape;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use std::cell::{Cell, RefCell};
-use std::mem::ManuallyDrop;
-use std::rc::{Rc, Weak};
+use slotmap::DefaultKey;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::LazyLock;
 
 thread_local! {
-    static CURRENT: ManuallyDrop<RefCell<Weak<OpenStep>>> =
-        const { ManuallyDrop::new(RefCell::new(Weak::new())) };
+    static CURRENT: Cell<Option<DefaultKey>> = const { Cell::new(None) };
 }
 
-/// A step that is open; over when the last lane and the object that began it let go.
+/// A step that is open.
+#[derive(Clone)]
 pub(crate) struct OpenStep {
+    pub(crate) installed: Rc<Installed>,
     pub(crate) step: core::Step,
     began_ns: u64,
-    pub(crate) installed: Rc<Installed>,
 }
 
-impl Drop for OpenStep {
-    fn drop(&mut self) {
+static OPENED: Opened<OpenStep> = LazyLock::new(Locked::default);
+
+impl Nests for OpenStep {
+    const OPENED: &'static Opened<Self> = &OPENED;
+    const CURRENT: &'static Current = &CURRENT;
+
+    fn end(self, _py: Python<'_>) {
         if self.step.number().is_some() {
             self.installed.recorder.end_step_since(self.step, self.began_ns);
         }
     }
 }
 
-impl Nests for OpenStep {
-    const CURRENT: &'static Current<Self> = &CURRENT;
-}
-
 impl OpenStep {
-    fn begin(installed: Rc<Installed>) -> Self {
+    pub(crate) fn begin(installed: Rc<Installed>) -> Self {
         let telemetry = installed.recorder.telemetry();
         let step = telemetry.step_begin();
         let began_ns = if step.number().is_some() { telemetry.now_ns() } else { 0 };
-        Self { step, began_ns, installed }
-    }
-
-    /// The step that this thread is in, else one of its own.
-    pub(crate) fn current_or_new(py: Python<'_>) -> Option<Rc<Self>> {
-        let new = || installed(py).map(|installed| Rc::new(Self::begin(installed)));
-        Self::current(py).or_else(new)
+        Self { installed, step, began_ns }
     }
 
     fn state(&self, shape: StepShape) {
         if shape != StepShape::new() {
-            let telemetry = self.installed.recorder.telemetry();
-            telemetry.shape(self.step, shape);
+            self.installed.recorder.telemetry().shape(self.step, shape);
         }
     }
 }
@@ -78,6 +73,15 @@ impl Step {
     fn of(shape: StepShape) -> Self {
         Self { shape: Locked::new(Cell::new(shape)), held: Held::nothing() }
     }
+
+    fn begin(&self, py: Python<'_>) -> PyResult<()> {
+        let claim = self.held.claim(py, "step")?;
+        if let Some(step) = installed(py).map(OpenStep::begin) {
+            step.state(self.shape.get(py).get());
+            step.open(py, claim);
+        }
+        Ok(())
+    }
 }
 
 /// Figures that make no sense are the nearest that do.
@@ -92,12 +96,7 @@ fn shape_of(prompt_tokens: i64, decode_tokens: i64, requests: i64) -> StepShape 
 #[pymethods]
 impl Step {
     fn __enter__<'py>(slf: Bound<'py, Self>, py: Python<'py>) -> PyResult<Bound<'py, Self>> {
-        let this = slf.get();
-        refuse_again(this.held.is_open(py), "step")?;
-        if let Some(open) = installed(py).map(OpenStep::begin) {
-            open.state(this.shape.get(py).get());
-            this.held.begin(py, open);
-        }
+        slf.get().begin(py)?;
         Ok(slf)
     }
 
@@ -113,7 +112,7 @@ impl Step {
 
     /// A lane of this step, whatever thread or task begins it.
     fn lane(&self, name: Bound<'_, PyString>, stream: Bound<'_, PyAny>) -> Lane {
-        let step = self.held.get(name.py());
+        let step = self.held.key(name.py());
         Lane::new(name, stream, step)
     }
 

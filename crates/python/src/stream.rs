@@ -44,7 +44,10 @@ pub(crate) fn handle(object: &Bound<'_, PyAny>) -> PyResult<u64> {
 /// What can be made an integer as a number can: not a text.
 fn integer(object: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     if object.is_instance_of::<PyInt>() {
-        return object.extract().map(Some);
+        // Handles are addresses, which the conversion to a signed word is quickest for.
+        let signed = object.extract::<i64>().ok();
+        let handle = signed.and_then(|handle| u64::try_from(handle).ok());
+        return handle.map_or_else(|| object.extract(), Ok).map(Some);
     }
     // SAFETY: a live object.
     let is_number = unsafe { ffi::PyNumber_Check(object.as_ptr()) } != 0;

@@ -141,10 +141,8 @@ impl Twin {
         lane: Option<PyRef<'_, Lane>>,
     ) -> PyResult<()> {
         let handle = stream_handle(stream)?;
-        let lane = match lane {
-            Some(lane) => lane.held.get(py),
-            None => OpenLane::current(py),
-        };
+        let given = lane.and_then(|lane| lane.held.key(py));
+        let lane = OpenLane::given_or_current(py, given);
         // SAFETY: as for a lane's.
         let stream = unsafe { StreamRef::from_raw(handle) };
         let nobody = Recorder::disabled();

@@ -80,6 +80,7 @@ for _ in range(50):
     if child == 0:
         # Whatever was open is the parent's; nothing calls the driver, or hangs.
         assert metrale.driver() is None
+        assert held.number is None and not lane.is_armed
         lane.__exit__(None, None, None)
         held.__exit__(None, None, None)
         with metrale.step() as step, metrale.lane("decode", application.stream):

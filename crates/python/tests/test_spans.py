@@ -314,6 +314,119 @@ def test_threads_have_steps_of_their_own(application, install):
     assert figures.lane(taken, "decode") == (400, 400_000)
 
 
+def run_in_a_thread(work):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def test_a_thread_may_end_in_what_another_one_ends(application, install):
+    settled = install(every=1)
+    step, lane = metrale.step(), metrale.lane("decode", application.stream)
+
+    def begin():
+        driver.cuCtxSetCurrent(application.context)
+        step.__enter__()
+        lane.__enter__()
+
+    run_in_a_thread(begin)
+    # Its step is of no other thread, this one's or a new one's.
+    for work in (lambda run: run(), run_in_a_thread):
+        work(lambda: metrale.lane("admit", application.stream).__enter__())
+    assert metrale.snapshot()["steps"] == 3
+    with lane.launch(application.gemm):
+        application.launch(application.gemm, 1_000)
+    lane.__exit__(None, None, None)
+    step.__exit__(None, None, None)
+    taken = settled()
+    assert figures.lane(taken, "decode") == (1, 1_000)
+    assert figures.rows(taken) == {("kernel", "gemm"): (1, 1_000)}
+    assert ended_steps(taken) == 3
+
+
+def test_a_thread_is_in_no_step_that_another_one_ended(application, install):
+    settled = install()
+    with metrale.step():
+        outer = metrale.step()
+        outer.__enter__()
+        run_in_a_thread(lambda: outer.__exit__(None, None, None))
+        with metrale.lane("decode", application.stream):
+            pass
+    assert settled()["steps"] == 3
+
+
+@pytest.mark.parametrize("kind", ["lane", "launch"])
+def test_of_two_threads_one_enters(application, install, simulator, kind):
+    settled = install(every=1)
+    refused = []
+
+    def enter():
+        driver.cuCtxSetCurrent(application.context)
+        try:
+            one.__enter__()
+        except RuntimeError as error:
+            refused.append(str(error))
+            one.__exit__(None, None, None)  # Not its to end.
+
+    with metrale.step(), metrale.lane("decode", application.stream) as lane:
+        one = metrale.lane("admit", application.stream) if kind == "lane" else lane.launch(application.gemm)
+        threads = [threading.Thread(target=enter) for _ in range(2)]
+        simulator.hang("cuEventRecord")
+        for thread in threads:
+            thread.start()
+        # The first waits in its record; the second is refused, and does not come so far.
+        while simulator.hung("cuEventRecord") + len(refused) < 2:
+            pass
+        simulator.release("cuEventRecord")
+        for thread in threads:
+            thread.join()
+        one.__exit__(None, None, None)
+    assert len(refused) == 1 and "open already" in refused[0]
+    taken = settled()
+    assert taken["steps"] == (2 if kind == "lane" else 1)
+    spans = figures.ledger(taken, kind.replace("launch", "kernel"))
+    assert spans["begun"] == spans["landed"] == (2 if kind == "lane" else 1)
+
+
+def ended_steps(taken):
+    return figures.count_and_sum(taken["host"]["step_wall"])[0]
+
+
+def test_the_end_is_the_end_whoever_has_the_objects(application, install):
+    settled = install(every=1)
+    with metrale.step() as step:
+        with step.lane("decode", application.stream) as lane:
+            span = lane.launch(application.gemm)
+            with span:
+                application.launch(application.gemm, 1_000)
+        assert figures.lane(settled(), "decode") == (1, 1_000)
+    assert ended_steps(settled()) == 1
+    with span:  # Its lane is over, and this thread is in none.
+        application.launch(application.gemm, 2_000)
+    with step.lane("decode", application.stream):  # A step of its own.
+        application.launch(application.gemm, 3_000)
+    taken = settled()
+    assert taken["steps"] == ended_steps(taken) == 2
+    assert figures.lane(taken, "decode") == (2, 4_000)
+    assert figures.rows(taken) == {("kernel", "gemm"): (1, 1_000)}
+
+
+def test_what_nobody_ends_is_over_when_it_goes(application, install):
+    settled = install(every=1)
+    step = metrale.step()
+    step.__enter__()
+    lane = metrale.lane("decode", application.stream)
+    lane.__enter__()
+    application.launch(application.gemm, 1_000)
+    del lane, step
+    assert ended_steps(settled()) == 1
+    with metrale.lane("decode", application.stream):
+        pass
+    taken = settled()
+    assert taken["steps"] == 2
+    assert figures.lane(taken, "decode") == (2, 1_000)
+
+
 def test_a_record_that_waits_does_not_keep_python(application, install, simulator):
     """A host callback in Python can run while a record waits for room in a queue."""
     settled = install()
