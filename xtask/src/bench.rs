@@ -3,29 +3,16 @@
 //! ([`ratios`]), and gates that give the same answer on every machine
 //! ([`mod@gates`]). `docs/benchmarking.md` says how to read them.
 
-mod gates;
+pub(crate) mod gates;
 mod ratios;
-mod results;
 mod share;
 
-use std::path::PathBuf;
-
-use crate::{cargo, error::Result, flags::Bench};
+use crate::{error::Result, flags::Bench};
 
 /// The package of the benchmarks.
-const PACKAGE: &str = "metrale-bench";
+pub(crate) const PACKAGE: &str = "metrale-bench";
 
 /// Runs what `flags` ask for.
 pub(crate) fn run(flags: &Bench) -> Result<()> {
     if flags.gates { gates::run() } else { ratios::run(flags.filter.as_deref()) }
-}
-
-/// The gates alone, as a step of `ci`.
-pub(crate) fn gates() -> Result<()> {
-    gates::run()
-}
-
-/// A folder of our own in the target folder.
-fn folder() -> Result<PathBuf> {
-    Ok(cargo::metadata()?.target_directory.join(PACKAGE).into())
 }

@@ -10,7 +10,7 @@ use std::{
 use xshell::cmd;
 
 use crate::{
-    api, cargo, demo, differential,
+    api, bench, cargo, demo, differential,
     error::{Context, Result, failed},
     gpu_bench, hta, loom, nvtx, outside, python, test, tidy, traces,
 };
@@ -28,7 +28,7 @@ const STEPS: &[Step] = &[
     ("outside", outside::run),
     ("differential", || differential::run(&[])),
     ("loom", || loom::run(&[])),
-    ("gates", crate::bench::gates),
+    ("gates", bench::gates::run),
     ("gpu-bench", gpu_bench::smoke),
     ("demo", smoke),
     ("hta", hta::run),

@@ -3,7 +3,6 @@
 //! machine that has a GPU, a driver and nothing else.
 
 use std::{
-    ffi::OsString,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -12,13 +11,13 @@ use std::{
 use xshell::cmd;
 
 use crate::{
+    bench::PACKAGE,
     cargo,
     error::{Context, Result, failed},
     flags::GpuBench,
     program, sim,
 };
 
-const PACKAGE: &str = "metrale-bench";
 const BINARY: &str = "metrale-gpu-bench";
 
 /// A packed binary is below this: what is copied to other machines is small.
@@ -28,14 +27,12 @@ const MAX_BYTES: u64 = 64 << 20;
 pub(crate) fn run(flags: &GpuBench) -> Result<()> {
     match &flags.pack {
         Some(file) => pack(file),
-        None => Err(program::exec(command(&flags.args))),
+        None => {
+            let mut command = Command::new(build(&[])?);
+            command.args(&flags.args).env(sim::VAR, sim::build()?);
+            Err(program::exec(Ok(command)))
+        }
     }
-}
-
-fn command(args: &[OsString]) -> Result<Command> {
-    let mut command = Command::new(build(&[])?);
-    command.args(args).env(sim::VAR, sim::build()?);
-    Ok(command)
 }
 
 /// The binary of the release profile, with `more` arguments to cargo.

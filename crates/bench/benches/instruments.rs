@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Histogram, kernel table and snapshots, beside the plain histogram and beside
-//! libraries that one might take instead.
+//! Histogram and kernel table, beside a plain histogram and beside libraries that
+//! one might take instead.
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use metrale_bench::paths::{durations, handles};
-use metrale_bench::plain_histogram::PlainHistogram;
 use metrale_bench::threads::busy;
 use metrale_telemetry::instrument::NanosHistogram;
 use metrale_telemetry::kernel::{KERNEL_TABLE_SLOTS, KernelInstruments, SpanKey};
 use prometheus_client::metrics::histogram::{Histogram, NativeHistogramConfig};
-use std::hash::{BuildHasherDefault, Hasher};
-use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering};
+use rustc_hash::FxBuildHasher;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Operations between two looks at the clock.
 const BATCH: u64 = 10_000;
@@ -39,55 +37,41 @@ fn on_threads(
     });
 }
 
+/// The histogram that a programmer would write first: a bucket for each power of
+/// two, a count and a sum, three read-modify-writes. A snapshot of it may be torn.
+struct Plain {
+    buckets: [AtomicU64; 65],
+    count: AtomicU64,
+    sum: AtomicU64,
+}
+
+impl Plain {
+    fn observe(&self, ns: u64) {
+        let bucket = (u64::BITS - ns.leading_zeros()) as usize;
+        self.buckets[bucket].fetch_add(1, Relaxed);
+        self.count.fetch_add(1, Relaxed);
+        self.sum.fetch_add(ns, Relaxed);
+    }
+}
+
 fn observe(criterion: &mut Criterion) {
-    static OURS: NanosHistogram = NanosHistogram::new();
-    static PLAIN: PlainHistogram = PlainHistogram::new();
+    let (ours, none) = (NanosHistogram::new(), AtomicU64::default);
+    let plain = Plain { buckets: std::array::from_fn(|_| none()), count: none(), sum: none() };
     let durations = durations();
     // The 27 powers of two from 1 us to 67 s.
     let bounds = || (0..27).map(|power| 1e-6 * f64::from(1 << power));
     let classic = Histogram::new(bounds());
     let native = Histogram::new_native(NativeHistogramConfig::with_schema(5));
-    // Two digits, 1 ns to 128 s.
-    let hdr = hdrhistogram::Histogram::<u64>::new_with_bounds(1, 128_000_000_000, 2);
-    let hdr = hdr.expect("valid bounds").into_sync();
     for threads in [1, 2, 3, 4] {
         let ns = |at: usize| durations[at & 255];
-        on_threads(criterion, "observe", "metrale", threads, |at| OURS.observe(ns(at)));
-        on_threads(criterion, "observe", "naive", threads, |at| PLAIN.observe(ns(at)));
+        on_threads(criterion, "observe", "metrale", threads, |at| ours.observe(ns(at)));
+        on_threads(criterion, "observe", "naive", threads, |at| plain.observe(ns(at)));
         on_threads(criterion, "observe", "prometheus-client classic", threads, |at| {
             classic.observe(ns(at) as f64 * 1e-9);
         });
         on_threads(criterion, "observe", "prometheus-client native", threads, |at| {
             native.observe(ns(at) as f64 * 1e-9);
         });
-    }
-    // A recorder belongs to one thread: nothing is shared until a refresh.
-    let mut recorder = hdr.recorder();
-    let mut at = 0;
-    let id = BenchmarkId::new("hdrhistogram", "1 threads");
-    criterion.benchmark_group("observe").bench_function(id, |bencher| {
-        bencher.iter(|| {
-            at += 1;
-            recorder.saturating_record(durations[at & 255]);
-        });
-    });
-}
-
-/// The table's hash, so that the comparison is of tables.
-#[derive(Default)]
-struct Fibonacci(u64);
-
-impl Hasher for Fibonacci {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(self.0 ^ u64::from(byte));
-        }
-    }
-    fn write_u64(&mut self, value: u64) {
-        self.0 = value.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
     }
 }
 
@@ -100,7 +84,8 @@ struct Row {
 fn table(criterion: &mut Criterion) {
     let (handles, durations) = (handles(), durations());
     let ours = KernelInstruments::new();
-    let papaya = papaya::HashMap::<u64, Row, BuildHasherDefault<Fibonacci>>::default();
+    // A hash that costs what ours does, so that the comparison is of tables.
+    let papaya = papaya::HashMap::<u64, Row, FxBuildHasher>::default();
     // Full: the 64 that are recorded and 448 others.
     let full = || handles.into_iter().chain(handles[63] + 0x1c0..).take(KERNEL_TABLE_SLOTS);
     for func in full() {
@@ -116,26 +101,13 @@ fn table(criterion: &mut Criterion) {
             });
             on_threads(criterion, group, "papaya", threads, |at| {
                 if let Some(row) = papaya.pin().get(&func(at)) {
-                    row.samples.fetch_add(1, Ordering::Relaxed);
-                    row.total_ns.fetch_add(durations[at & 255], Ordering::Relaxed);
+                    row.samples.fetch_add(1, Relaxed);
+                    row.total_ns.fetch_add(durations[at & 255], Relaxed);
                 }
             });
         }
     }
 }
 
-fn snapshot(criterion: &mut Criterion) {
-    let (histogram, kernels) = (NanosHistogram::new(), KernelInstruments::new());
-    durations().into_iter().for_each(|ns| histogram.observe(ns));
-    for func in 1..=KERNEL_TABLE_SLOTS as u64 {
-        kernels.record(SpanKey::Kernel(func << 9), 1_000);
-    }
-    let mut group = criterion.benchmark_group("snapshot");
-    let id = BenchmarkId::new("metrale", "a histogram");
-    group.bench_function(id, |bencher| bencher.iter(|| black_box(&histogram).snapshot()));
-    let id = BenchmarkId::new("metrale", "512 kernels");
-    group.bench_function(id, |bencher| bencher.iter(|| black_box(&kernels).kernels()));
-}
-
-criterion_group!(benches, observe, table, snapshot);
+criterion_group!(benches, observe, table);
 criterion_main!(benches);

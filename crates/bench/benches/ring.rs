@@ -9,7 +9,6 @@ use metrale_bench::naive::NaiveRing;
 use metrale_bench::spans::Spans;
 use metrale_bench::threads::busy;
 use metrale_telemetry::kernel::{KernelInstruments, SpanRing};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 static INTO: KernelInstruments = KernelInstruments::new();
@@ -27,41 +26,6 @@ fn begin_end<S: Spans<Done>>(criterion: &mut Criterion, slots: usize, threads: u
             let work = |_| assert_eq!(ring.fill(batch, 1, &INTO), batch);
             let between = || assert_eq!(ring.harvest(&INTO), batch * threads);
             busy(threads, rounds, batch as u64, pairs, work, between)
-        });
-    });
-}
-
-/// As [`begin_end`] on one thread, while another harvests all the time.
-fn harvested<S: Spans<Done>>(criterion: &mut Criterion) {
-    let ring = S::make(Done, 65_536);
-    let batch = 4096;
-    let id = BenchmarkId::new(S::NAME, "65536 slots, 1 threads");
-    let mut group = criterion.benchmark_group("begin_end_harvested");
-    group.bench_function(id, |bencher| {
-        bencher.iter_custom(|pairs| {
-            let (landed, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
-            let filled = AtomicUsize::new(0);
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    while !stop.load(Ordering::Relaxed) {
-                        landed.fetch_add(ring.harvest(&INTO), Ordering::Relaxed);
-                    }
-                });
-                let rounds = pairs.div_ceil(batch as u64);
-                let work = |_| assert_eq!(ring.fill(batch, 1, &INTO), batch);
-                let between = || {
-                    let all = filled.fetch_add(batch, Ordering::Relaxed) + batch;
-                    let has_landed = |_: &u32| {
-                        std::thread::yield_now();
-                        landed.load(Ordering::Relaxed) == all
-                    };
-                    let in_time = (0..100_000_000).find(has_landed);
-                    assert!(in_time.is_some(), "the harvest lost a span");
-                };
-                let spent = busy(1, rounds, batch as u64, pairs, work, between);
-                stop.store(true, Ordering::Relaxed);
-                spent
-            })
         });
     });
 }
@@ -95,21 +59,14 @@ fn passes(
 }
 
 /// A landed launch of an armed step of 1,000, with its place and its part of
-/// the fold; beside it a span that the plain design lands.
+/// the fold.
 fn armed(criterion: &mut Criterion) {
     const LAUNCHES: usize = 1_000;
-    let group = "harvest_armed";
     let steps = Armed::new(4, LAUNCHES);
     steps.fill(1);
+    let id = BenchmarkId::new("metrale", format!("{LAUNCHES} of 4000 slots"));
     let harvest = || steps.harvest(&INTO, || ());
-    let fill = || steps.fill(1);
-    let id = |name| BenchmarkId::new(name, format!("{LAUNCHES} of 4000 slots"));
-    passes(criterion, group, id("metrale"), LAUNCHES, harvest, fill);
-    let ring = NaiveRing::make(Done, 4 * LAUNCHES);
-    ring.fill(LAUNCHES, 1, &INTO);
-    let fill = || assert_eq!(ring.fill(LAUNCHES, 1, &INTO), LAUNCHES);
-    let harvest = || ring.harvest(&INTO);
-    passes(criterion, group, id("naive"), LAUNCHES, harvest, fill);
+    passes(criterion, "harvest_armed", id, LAUNCHES, harvest, || steps.fill(1));
 }
 
 /// The fold of all that a pass landed, when it completes `steps` steps at once.
@@ -152,35 +109,32 @@ fn pending<S: Spans<Waiting>>(c: &mut Criterion, slots: usize, spans: usize, str
     group.bench_function(id, |bencher| bencher.iter(|| ring.harvest(&INTO)));
 }
 
+/// A benchmark of the ring and the same of the plain design, over those events.
+macro_rules! both {
+    ($bench:ident, $events:ty, $($argument:expr),*) => {
+        $bench::<SpanRing<$events>>($($argument),*);
+        $bench::<NaiveRing<$events>>($($argument),*);
+    };
+}
+
 fn all(criterion: &mut Criterion) {
+    let many = [2, 3, 4].into_iter().flat_map(|threads| [(4096, threads), (65_536, threads)]);
+    for (slots, threads) in SLOTS.map(|slots| (slots, 1)).into_iter().chain(many) {
+        both!(begin_end, Done, criterion, slots, threads);
+    }
     for slots in SLOTS {
-        begin_end::<SpanRing<Done>>(criterion, slots, 1);
-        begin_end::<NaiveRing<Done>>(criterion, slots, 1);
-        idle::<SpanRing<Done>>(criterion, slots);
-        idle::<NaiveRing<Done>>(criterion, slots);
-        for spans in [64, slots] {
-            landed::<SpanRing<Done>>(criterion, slots, spans);
-            landed::<NaiveRing<Done>>(criterion, slots, spans);
-            if slots == 64 {
-                break;
-            }
-        }
+        both!(idle, Done, criterion, slots);
+    }
+    let few = SLOTS.map(|slots| (slots, 64)).into_iter().skip(1);
+    for (slots, spans) in SLOTS.map(|slots| (slots, slots)).into_iter().chain(few) {
+        both!(landed, Done, criterion, slots, spans);
     }
     armed(criterion);
     fold(criterion, 1, 8192);
     fold(criterion, 64, 128);
-    for threads in [2, 3, 4] {
-        for slots in [4096, 65_536] {
-            begin_end::<SpanRing<Done>>(criterion, slots, threads);
-            begin_end::<NaiveRing<Done>>(criterion, slots, threads);
-        }
-    }
-    harvested::<SpanRing<Done>>(criterion);
-    harvested::<NaiveRing<Done>>(criterion);
     for (slots, spans) in [(1024, 1000), (4096, 1000), (65_536, 65_536)] {
         for streams in [1, 2, 4, 8] {
-            pending::<SpanRing<Waiting>>(criterion, slots, spans, streams);
-            pending::<NaiveRing<Waiting>>(criterion, slots, spans, streams);
+            both!(pending, Waiting, criterion, slots, spans, streams);
         }
     }
 }

@@ -3,8 +3,9 @@
 //! recorder makes in them, from the simulator's log. The numbers are exact:
 //! they depend on no machine and no clock.
 
-use crate::app::{App, stream_ref};
+use crate::app::{launch, recorder, step, stream_ref};
 use metrale_gpu_runtime::timing::{FuncRef, Recorder};
+use metrale_gpu_sim::app::App;
 use metrale_gpu_sim::control;
 use metrale_telemetry::kernel::LANE_DECODE;
 use metrale_telemetry::{Level, Step};
@@ -13,35 +14,26 @@ use std::collections::BTreeMap;
 /// Calls by the name of the driver function.
 pub type Calls = BTreeMap<&'static str, u64>;
 
-/// A workload.
-#[derive(Clone, Copy, Debug)]
-pub struct Workload {
-    /// Its name in `limits.toml`.
-    pub name: &'static str,
-    /// Runs it and counts the recorder's calls.
-    pub run: fn() -> Calls,
-}
-
-const fn workload(name: &'static str, run: fn() -> Calls) -> Workload {
-    Workload { name, run }
-}
+/// A workload: its name in `limits.toml`, and what runs it and counts the
+/// recorder's calls.
+pub type Workload = (&'static str, fn() -> Calls);
 
 /// All of them.
 pub const WORKLOADS: &[Workload] = &[
-    workload("off", || steps(Level::Off)),
-    workload("basic", || steps(Level::Basic)),
-    workload("kernel", || steps(Level::Kernel)),
-    workload("idle", idle),
-    workload("landed_1", || landed(1)),
-    workload("landed_10", || landed(10)),
-    workload("landed_100", || landed(100)),
-    workload("landed_1000", || landed(1_000)),
-    workload("waiting_1", || waiting(1)),
-    workload("waiting_2", || waiting(2)),
-    workload("waiting_4", || waiting(4)),
-    workload("waiting_8", || waiting(8)),
-    workload("half_landed_8", || half_landed(8)),
-    workload("left_open", left_open),
+    ("off", || steps(Level::Off)),
+    ("basic", || steps(Level::Basic)),
+    ("kernel", || steps(Level::Kernel)),
+    ("idle", idle),
+    ("landed_1", || landed(1)),
+    ("landed_10", || landed(10)),
+    ("landed_100", || landed(100)),
+    ("landed_1000", || landed(1_000)),
+    ("waiting_1", || waiting(1)),
+    ("waiting_2", || waiting(2)),
+    ("waiting_4", || waiting(4)),
+    ("waiting_8", || waiting(8)),
+    ("half_landed_8", || half_landed(8)),
+    ("left_open", left_open),
 ];
 
 const ARMED: Step = Step::armed(0, 0);
@@ -69,7 +61,7 @@ fn spans(app: &App, recorder: &Recorder, stream: u64, spans: usize) {
         let token = recorder
             .begin_launch(ARMED, LANE_DECODE, spin, stream_ref(stream))
             .expect("a free slot");
-        app.launch(stream, 1_000);
+        launch(app, stream, 1_000);
         recorder.end_launch(token, stream_ref(stream));
     }
 }
@@ -81,12 +73,12 @@ fn lands(recorder: &Recorder, spans: usize) {
 /// Ten armed steps of three lanes with eight launches each, harvested after
 /// every step.
 fn steps(level: Level) -> Calls {
-    let app = App::new(1);
-    let recorder = app.recorder(level, 1);
+    let app = App::default();
+    let recorder = recorder(&app, level, 1, None);
     let timed = if level == Level::Kernel { 3 * 9 } else { 0 };
     count(|| {
         for _ in 0..10 {
-            app.step(Some(&recorder), 8);
+            step(&app, Some(&recorder), 8);
             control::advance_ns(1_000_000);
             lands(&recorder, timed);
         }
@@ -95,9 +87,9 @@ fn steps(level: Level) -> Calls {
 
 /// Ten passes after everything landed.
 fn idle() -> Calls {
-    let app = App::new(1);
-    let recorder = app.recorder(Level::Kernel, 1);
-    spans(&app, &recorder, app.streams[0], 100);
+    let app = App::default();
+    let recorder = recorder(&app, Level::Kernel, 1, None);
+    spans(&app, &recorder, app.stream, 100);
     control::advance_ns(1_000_000);
     lands(&recorder, 100);
     count(|| (0..10).for_each(|_| lands(&recorder, 0)))
@@ -105,10 +97,10 @@ fn idle() -> Calls {
 
 /// So many spans on one stream, and the pass that lands them.
 fn landed(number: usize) -> Calls {
-    let app = App::new(1);
-    let recorder = app.recorder(Level::Kernel, 1);
+    let app = App::default();
+    let recorder = recorder(&app, Level::Kernel, 1, None);
     count(|| {
-        spans(&app, &recorder, app.streams[0], number);
+        spans(&app, &recorder, app.stream, number);
         control::advance_ns(10_000_000);
         lands(&recorder, number);
     })
@@ -116,10 +108,11 @@ fn landed(number: usize) -> Calls {
 
 /// One pass while a hundred spans wait on each of so many streams.
 fn waiting(streams: usize) -> Calls {
-    let app = App::new(streams);
-    let recorder = app.recorder(Level::Kernel, 1);
-    for &stream in &app.streams {
-        app.launch(stream, 1_000_000);
+    let app = App::default();
+    let streams: Vec<u64> = (0..streams).map(|_| app.new_stream()).collect();
+    let recorder = recorder(&app, Level::Kernel, 1, None);
+    for &stream in &streams {
+        launch(&app, stream, 1_000_000);
         spans(&app, &recorder, stream, 100);
     }
     count(|| lands(&recorder, 0))
@@ -128,23 +121,24 @@ fn waiting(streams: usize) -> Calls {
 /// One pass over so many streams, each with ten spans that are done and ten
 /// that are not.
 fn half_landed(streams: usize) -> Calls {
-    let app = App::new(streams);
-    let recorder = app.recorder(Level::Kernel, 1);
-    for &stream in &app.streams {
+    let app = App::default();
+    let streams: Vec<u64> = (0..streams).map(|_| app.new_stream()).collect();
+    let recorder = recorder(&app, Level::Kernel, 1, None);
+    for &stream in &streams {
         spans(&app, &recorder, stream, 10);
-        app.launch(stream, 1_000_000);
+        launch(&app, stream, 1_000_000);
         spans(&app, &recorder, stream, 10);
     }
     control::advance_ns(500_000);
-    count(|| lands(&recorder, 10 * streams))
+    count(|| lands(&recorder, 10 * streams.len()))
 }
 
 /// Ten passes over a span left open and a thousand spans after it, of which
 /// the first pass lands all.
 fn left_open() -> Calls {
-    let app = App::new(1);
-    let recorder = app.recorder(Level::Kernel, 1);
-    let (spin, stream) = (FuncRef::from_raw(app.spin), app.streams[0]);
+    let app = App::default();
+    let recorder = recorder(&app, Level::Kernel, 1, None);
+    let (spin, stream) = (FuncRef::from_raw(app.spin), app.stream);
     let open = recorder.begin_launch(ARMED, LANE_DECODE, spin, stream_ref(stream));
     assert!(open.is_some());
     spans(&app, &recorder, stream, 1_000);
@@ -153,30 +147,4 @@ fn left_open() -> Calls {
         lands(&recorder, 1_000);
         (1..10).for_each(|_| lands(&recorder, 0));
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{WORKLOADS, landed};
-
-    /// The budget of the design: four calls to a landed span of an armed step,
-    /// three of them without its place; beside a record and a query for the
-    /// step, one query to a stream and a bracket to a pass. Capture queries
-    /// apart.
-    #[test]
-    fn a_landed_span_costs_four_calls() {
-        let calls = landed(7);
-        let capture = calls.get("cuStreamIsCapturing").copied();
-        let bracket = calls.get("cuThreadExchangeStreamCaptureMode").copied();
-        assert_eq!((capture, bracket), (Some(14), Some(2)));
-        let rest: u64 = calls.values().sum::<u64>() - 14 - 2;
-        assert_eq!(rest, 4 * 7 + 2 + 1, "{calls:?}");
-    }
-
-    #[test]
-    fn below_kernel_no_call_is_made() {
-        for workload in &WORKLOADS[..2] {
-            assert!((workload.run)().is_empty(), "{}", workload.name);
-        }
-    }
 }

@@ -5,8 +5,7 @@
 //! - [`spans`]: one face for the ring and for the plain design it is compared
 //!   with ([`naive`]), over events that cost nothing ([`events`]).
 //! - [`armed`]: steps that are laid out in time.
-//! - [`plain_histogram`]: the histogram that a programmer would write first.
-//! - [`app`]: an application on the simulated driver.
+//! - [`app`]: recorders and steps on the simulated driver.
 //! - [`threads`]: time on several threads.
 //! - [`paths`]: the hot paths whose instructions are counted.
 //! - [`calls`]: scripted workloads whose driver calls are counted.
@@ -20,6 +19,5 @@ pub mod events;
 pub mod gpu;
 pub mod naive;
 pub mod paths;
-pub mod plain_histogram;
 pub mod spans;
 pub mod threads;

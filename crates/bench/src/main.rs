@@ -2,14 +2,13 @@
 //! What `cargo xtask bench --gates` runs: hot paths, to be counted by callgrind,
 //! and workloads, whose driver calls it prints.
 //!
-//! - `metrale-bench paths`: a line for each path: name, count, and the path to
-//!   take off or `-`.
+//! - `metrale-bench list`: all paths, and the calls of all workloads, as JSON.
 //! - `metrale-bench path NAME N`: runs one path N times.
-//! - `metrale-bench calls`: a line for each workload: name, then `call=count`.
 
 use metrale_bench::{calls::WORKLOADS, paths::PATHS};
+use std::collections::BTreeMap;
 
-const USAGE: &str = "use `paths`, `path NAME N` or `calls`";
+const USAGE: &str = "use `list` or `path NAME N`";
 
 fn main() {
     // Who reads no further ends it, as any program in a pipe.
@@ -24,27 +23,17 @@ fn main() {
 
 fn run(args: &[&str]) -> Result<(), String> {
     match args {
-        ["paths"] => {
-            for path in PATHS {
-                println!("{} {} {}", path.name, path.n, path.minus.unwrap_or("-"));
-            }
+        ["list"] => {
+            let calls: BTreeMap<_, _> = WORKLOADS.iter().map(|(name, run)| (name, run())).collect();
+            println!("{}", serde_json::json!({ "paths": PATHS, "calls": calls }));
         }
         ["path", name, n] => {
             let path = PATHS.iter().find(|path| path.name == *name);
-            let path = path.ok_or_else(|| format!("no path {name:?}; `paths` lists them"))?;
+            let path = path.ok_or_else(|| format!("no path {name:?}; `list` lists them"))?;
             let most = 2 * path.n;
             let n = n.parse().ok().filter(|n| (1..=most).contains(n));
             let n = n.ok_or_else(|| format!("{name} runs 1 to {most} times"))?;
             (path.run)(n);
-        }
-        ["calls"] => {
-            for workload in WORKLOADS {
-                print!("{}", workload.name);
-                for (call, count) in (workload.run)() {
-                    print!(" {call}={count}");
-                }
-                println!();
-            }
         }
         _ => return Err(USAGE.to_owned()),
     }

@@ -4,12 +4,14 @@
 //! a run of `2n` and one of `n` is the path alone. Each checks that it did what
 //! it is named for.
 
-use crate::app::{App, stream_ref};
+use crate::app::{recorder, stream_ref};
 use crate::armed::Armed;
 use crate::events::{Done, Waiting};
-use crate::naive::NaiveRing;
 use crate::spans::{Spans, handle, kernel};
-use metrale_gpu_runtime::timing::{FuncRef, Recorder, Status, TwinState, TwinsConfig, Updates};
+use metrale_gpu_runtime::timing::{
+    FuncRef, RawGraph, Recorder, Status, TwinState, TwinsConfig, Updates,
+};
+use metrale_gpu_sim::app::App;
 use metrale_telemetry::instrument::NanosHistogram;
 use metrale_telemetry::kernel::{KernelInstruments, SpanKey, SpanRing, StepShape};
 use metrale_telemetry::runtime::{Fold, StepTable};
@@ -18,16 +20,16 @@ use std::ffi::c_void;
 use std::hint::black_box;
 
 /// A path.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct HotPath {
-    /// Its name in `limits.toml`. What starts with `naive_` is there to compare
-    /// with and has no limit.
+    /// Its name in `limits.toml`.
     pub name: &'static str,
     /// How often it is run, and twice as often.
     pub n: u64,
     /// The path whose instructions are in this one and are taken off.
     pub minus: Option<&'static str>,
     /// Runs it so many times.
+    #[serde(skip)]
     pub run: fn(u64),
 }
 
@@ -37,20 +39,17 @@ const fn path(name: &'static str, n: u64, run: fn(u64)) -> HotPath {
 
 /// All of them.
 pub const PATHS: &[HotPath] = &[
-    path("begin_end", 10_000, begin_end::<SpanRing<Done>>),
+    path("begin_end", 10_000, begin_end),
     path("begin_end_armed", 10_000, |n| drop(filled_armed(n))),
-    HotPath {
-        minus: Some("begin_end"),
-        ..path("harvest_landed", 10_000, harvest_landed::<SpanRing<Done>>)
-    },
+    HotPath { minus: Some("begin_end"), ..path("harvest_landed", 10_000, harvest_landed) },
     HotPath { minus: Some("begin_end_armed"), ..path("harvest_armed", 10_000, harvest_armed) },
-    path("harvest_idle", 10_000, harvest_idle::<SpanRing<Done>>),
-    path("harvest_pending_1", 1_000, |n| pending(n, 1, 1)),
-    path("harvest_pending_16", 1_000, |n| pending(n, 16, 1)),
-    path("harvest_pending_256", 100, |n| pending(n, 256, 1)),
-    path("harvest_pending_1000", 100, |n| pending(n, 1_000, 1)),
-    path("harvest_pending_4096", 20, |n| pending(n, 4_096, 1)),
-    path("harvest_pending_8_streams", 100, |n| pending(n, 1_000, 8)),
+    path("harvest_idle", 10_000, harvest_idle),
+    path("harvest_pending_1", 1_000, |n| harvest_pending(n, 1, 1)),
+    path("harvest_pending_16", 1_000, |n| harvest_pending(n, 16, 1)),
+    path("harvest_pending_256", 100, |n| harvest_pending(n, 256, 1)),
+    path("harvest_pending_1000", 100, |n| harvest_pending(n, 1_000, 1)),
+    path("harvest_pending_4096", 20, |n| harvest_pending(n, 4_096, 1)),
+    path("harvest_pending_8_streams", 100, |n| harvest_pending(n, 1_000, 8)),
     path("harvest_open_0", 1_000, |n| harvest_open(n, 0)),
     path("harvest_open_16", 1_000, |n| harvest_open(n, 16)),
     path("harvest_open_256", 100, |n| harvest_open(n, 256)),
@@ -66,15 +65,6 @@ pub const PATHS: &[HotPath] = &[
     path("launch_unarmed", 10_000, |n| launch(n, Level::Kernel)),
     path("replay_unarmed", 10_000, replay_unarmed),
     path("step_disabled", 10_000, step_disabled),
-    path("naive_begin_end", 10_000, begin_end::<NaiveRing<Done>>),
-    HotPath {
-        minus: Some("naive_begin_end"),
-        ..path("naive_harvest_landed", 10_000, harvest_landed::<NaiveRing<Done>>)
-    },
-    path("naive_harvest_idle", 100, harvest_idle::<NaiveRing<Done>>),
-    path("naive_harvest_pending_1000", 100, |n| {
-        harvest_pending::<NaiveRing<Waiting>>(n, 1_000, 1);
-    }),
 ];
 
 /// More slots than any path fills.
@@ -83,16 +73,16 @@ const SLOTS: usize = 1 << 16;
 static INTO: KernelInstruments = KernelInstruments::new();
 
 #[inline(never)]
-fn fill<S: Spans<Done>>(ring: &S, n: u64) {
+fn fill(ring: &SpanRing<Done>, n: u64) {
     assert_eq!(ring.fill(n as usize, 1, &INTO) as u64, n);
 }
 
-fn begin_end<S: Spans<Done>>(n: u64) {
-    fill(&S::make(Done, SLOTS), n);
+fn begin_end(n: u64) {
+    fill(&SpanRing::new(Done, SLOTS), n);
 }
 
-fn harvest_landed<S: Spans<Done>>(n: u64) {
-    let ring = S::make(Done, SLOTS);
+fn harvest_landed(n: u64) {
+    let ring = SpanRing::new(Done, SLOTS);
     fill(&ring, n);
     assert_eq!(ring.harvest(&INTO) as u64, n);
 }
@@ -114,8 +104,8 @@ fn harvest_armed(n: u64) {
     assert!(armed.is_idle());
 }
 
-fn harvest_idle<S: Spans<Done>>(n: u64) {
-    let ring = S::make(Done, 4096);
+fn harvest_idle(n: u64) {
+    let ring = SpanRing::new(Done, 4096);
     fill(&ring, 4096);
     assert_eq!(ring.harvest(&INTO), 4096);
     for _ in 0..n {
@@ -124,16 +114,12 @@ fn harvest_idle<S: Spans<Done>>(n: u64) {
 }
 
 /// Passes over so many pending spans, turn by turn of so many streams.
-fn harvest_pending<S: Spans<Waiting>>(n: u64, spans: usize, streams: u64) {
-    let ring = S::make(Waiting, 4096);
+fn harvest_pending(n: u64, spans: usize, streams: u64) {
+    let ring = SpanRing::new(Waiting, 4096);
     assert_eq!(ring.fill(spans, streams, &INTO), spans);
     for _ in 0..n {
         assert_eq!(black_box(&ring).harvest(&INTO), 0);
     }
-}
-
-fn pending(n: u64, spans: usize, streams: u64) {
-    harvest_pending::<SpanRing<Waiting>>(n, spans, streams);
 }
 
 /// Passes over a span left open and `landed` spans after it that are over.
@@ -214,24 +200,24 @@ fn step_recorded(n: u64) {
 }
 
 fn lane_off(n: u64) {
-    let app = App::new(1);
-    let recorder = app.recorder(Level::Off, 1);
+    let app = App::default();
+    let recorder = recorder(&app, Level::Off, 1, None);
     let step = recorder.step();
     for _ in 0..n {
-        drop(black_box(step.lane(0, stream_ref(app.streams[0]))));
+        drop(black_box(step.lane(0, stream_ref(app.stream))));
     }
     assert_eq!(recorder.lane_ledger().attempts, 0);
 }
 
 /// A launch guard on a step that is not armed.
 fn launch(n: u64, level: Level) {
-    let app = App::new(1);
-    let recorder = app.recorder(level, 64);
+    let app = App::default();
+    let recorder = recorder(&app, level, 64, None);
     let step = std::iter::repeat_with(|| recorder.step())
         .take(64)
         .find(|step| !step.is_armed())
         .expect("one step in 64 is armed");
-    let lane = step.lane(0, stream_ref(app.streams[0]));
+    let lane = step.lane(0, stream_ref(app.stream));
     let spin = FuncRef::from_raw(app.spin);
     for _ in 0..n {
         drop(black_box(lane.launch_guard(spin)));
@@ -245,10 +231,11 @@ fn replay_unarmed(n: u64) {
     unsafe extern "C" fn nothing(_: *mut c_void, _: *mut c_void) -> Status {
         Status::SUCCESS
     }
-    let app = App::new(1);
-    let recorder = app.recorder_with(Level::Kernel, 64, Some(TwinsConfig::default()));
-    let stream = stream_ref(app.streams[0]);
-    let graph = app.graph(nothing);
+    let app = App::default();
+    let recorder = recorder(&app, Level::Kernel, 64, Some(TwinsConfig::default()));
+    let stream = stream_ref(app.stream);
+    let (graph, exec) = app.graph(1_000);
+    let graph = RawGraph { graph, exec, flags: Some(0), launch: nothing };
     // SAFETY: the graph lives as long as the simulator's world.
     let twin = unsafe { recorder.twin_raw(graph, "graph", Updates::Never) };
     assert_eq!(twin.state(), TwinState::Ready);
@@ -274,19 +261,4 @@ fn step_disabled(n: u64) {
         drop(black_box(lane.launch_guard(FuncRef::from_raw(1))));
     }
     assert!(recorder.is_disabled());
-}
-
-#[cfg(test)]
-mod tests {
-    use super::PATHS;
-
-    #[test]
-    fn names_are_unique_and_what_is_taken_off_exists() {
-        for (at, path) in PATHS.iter().enumerate() {
-            assert!(PATHS[..at].iter().all(|other| other.name != path.name));
-            let known =
-                |name| PATHS[..at].iter().any(|other| other.name == name && other.n == path.n);
-            assert!(path.minus.is_none_or(known), "{}", path.name);
-        }
-    }
 }

@@ -245,7 +245,7 @@ impl World {
             (_, None) => Err(self.stale()),
             // Nothing to wait for.
             (_, Some(State::Never)) => Ok(()),
-            (Target::Device, Some(State::Recorded(at))) => self.hold(key, at),
+            (Target::Device, Some(State::Recorded(at))) => self.hold(key, &at),
             (Target::Capture(id), Some(State::Recorded(_))) if is_external => {
                 self.add_node(id, key, Kind::WaitEvent(event))
             }

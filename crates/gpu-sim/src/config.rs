@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a test can set about the simulated machine and driver.
 
+use std::collections::BTreeMap;
+
 use crate::symbols::Symbol;
 
 /// A kernel without a duration argument and without an entry in the table.
@@ -48,7 +50,7 @@ pub(crate) struct Config {
     pub(crate) mig: bool,
     pub(crate) default_kernel_ns: u64,
     /// Durations of kernels without an argument for it, by name.
-    pub(crate) kernel_ns: Vec<(String, u64)>,
+    pub(crate) kernel_ns: BTreeMap<String, u64>,
     /// What each call costs the host, by function.
     pub(crate) call_cost_ns: [u64; Symbol::COUNT],
     pub(crate) hidden: [bool; Symbol::COUNT],
@@ -76,7 +78,7 @@ impl Config {
             strict_captures: false,
             mig: false,
             default_kernel_ns: DEFAULT_KERNEL_NS,
-            kernel_ns: Vec::new(),
+            kernel_ns: BTreeMap::new(),
             call_cost_ns: [0; Symbol::COUNT],
             hidden: [false; Symbol::COUNT],
         }
@@ -84,17 +86,7 @@ impl Config {
 
     /// The duration of a kernel that brings none in an argument.
     pub(crate) fn kernel_duration(&self, name: &str) -> u64 {
-        self.kernel_ns
-            .iter()
-            .find(|(known, _)| known == name)
-            .map_or(self.default_kernel_ns, |(_, ns)| *ns)
-    }
-
-    pub(crate) fn set_kernel_duration(&mut self, name: &str, ns: u64) {
-        match self.kernel_ns.iter_mut().find(|(known, _)| known == name) {
-            Some((_, duration)) => *duration = ns,
-            None => self.kernel_ns.push((name.to_owned(), ns)),
-        }
+        self.kernel_ns.get(name).copied().unwrap_or(self.default_kernel_ns)
     }
 
     pub(crate) fn is_hidden(&self, symbol: Symbol) -> bool {

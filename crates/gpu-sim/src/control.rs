@@ -12,8 +12,8 @@ pub mod graphs;
 
 use metrale_gpu_sys::cuda::Status;
 
-use crate::faults;
-use crate::log::Record;
+use crate::faults::{self, Faults, Plan};
+use crate::host;
 use crate::symbols::Symbol;
 use crate::thread::Thread;
 use crate::world;
@@ -38,11 +38,12 @@ fn named(name: &str) -> Result<Symbol, UnknownCall> {
 
 /// Puts everything back as at the start of a process: no objects, virtual time
 /// 0, no faults, no log, `cuInit` not called. Ids of streams, contexts and
-/// captures go on and are never used twice. Calls that hang go on.
+/// captures go on and are never used twice. Calls that hang go on. Host functions that
+/// have not begun never do; one that runs is waited for, but not by itself.
 /// C: `sim_reset(void)`.
 pub fn reset() {
     faults::release_all();
-    world::lock().reset();
+    host::forget(world::lock()).reset();
 }
 
 /// The clock, ns since the start. C: `uint64_t sim_now_ns(void)`.
@@ -53,19 +54,25 @@ pub fn now_ns() -> u64 {
 
 /// Moves the clock forward. C: `sim_advance_ns(uint64_t ns)`.
 pub fn advance_ns(ns: u64) {
-    world::lock().clock.advance(ns);
+    let mut world = world::lock();
+    world.clock.advance(ns);
+    world.wake();
 }
 
 /// Moves the clock forward to `ns`; does nothing if it is later already.
 /// C: `sim_advance_to_ns(uint64_t ns)`.
 pub fn advance_to_ns(ns: u64) {
-    world::lock().clock.advance_to(ns);
+    let mut world = world::lock();
+    world.clock.advance_to(ns);
+    world.wake();
 }
 
 /// Lets the clock follow the host's, from where it stands, and waits really
 /// sleep; or stops it again. C: `sim_set_real_time(uint32_t on)`.
 pub fn set_real_time(on: bool) {
-    world::lock().clock.set_real_time(on);
+    let mut world = world::lock();
+    world.clock.set_real_time(on);
+    world.wake();
 }
 
 /// What each call of that name, or of [`ALL`], costs the host in ns of the
@@ -93,10 +100,8 @@ pub fn set_call_cost(name: &str, ns: u64) -> Result<(), UnknownCall> {
 /// [`UnknownCall`].
 pub fn slow(name: &str, ns: u64, count: u64) -> Result<(), UnknownCall> {
     let symbol = named(name)?;
-    if count > 0 {
-        let slow = faults::Slow { symbol, ns, count };
-        world::lock().faults.slow.push(slow);
-    }
+    let plan = Plan { what: ns, symbol: Some(symbol), thread: None, skip: 0, count };
+    world::lock().faults.delays.add(plan);
     Ok(())
 }
 
@@ -108,7 +113,7 @@ pub fn set_kernel_duration(name: &str, ns: u64) {
     if name == ALL {
         world.config.default_kernel_ns = ns;
     } else {
-        world.config.set_kernel_duration(name, ns);
+        world.config.kernel_ns.insert(name.to_owned(), ns);
     }
 }
 
@@ -132,11 +137,8 @@ pub fn set_event_duration(ns: u64) {
 /// the truth and the next `count` tell `ms`, whatever that is.
 /// C: `sim_tell_elapsed(float ms, uint64_t skip_first, uint64_t count)`.
 pub fn tell_elapsed(ms: f32, skip_first: u64, count: u64) {
-    if count > 0 {
-        let skip = skip_first;
-        let told = faults::Told { ms, skip, count };
-        world::lock().faults.told.push(told);
-    }
+    let plan = Plan { what: ms, symbol: None, thread: None, skip: skip_first, count };
+    world::lock().faults.elapsed.add(plan);
 }
 
 /// An elapsed read on a thread without a current context answers 201. Off at
@@ -229,24 +231,19 @@ pub struct Fault<'a> {
 /// [`UnknownCall`].
 pub fn fault(fault: Fault<'_>) -> Result<(), UnknownCall> {
     let symbol = named(fault.call)?;
-    if fault.count > 0 {
-        world::lock().faults.faults.push(faults::Fault {
-            symbol,
-            status: fault.status,
-            skip: fault.skip_first,
-            count: fault.count,
-            thread: fault.this_thread_only.then(Thread::current_id),
-        });
-    }
+    world::lock().faults.statuses.add(Plan {
+        what: fault.status,
+        symbol: Some(symbol),
+        thread: fault.this_thread_only.then(Thread::current_id),
+        skip: fault.skip_first,
+        count: fault.count,
+    });
     Ok(())
 }
 
 /// Takes away all faults, delays and untrue times. C: `sim_clear_faults(void)`.
 pub fn clear_faults() {
-    let mut world = world::lock();
-    world.faults.faults.clear();
-    world.faults.slow.clear();
-    world.faults.told.clear();
+    world::lock().faults = Faults::new();
 }
 
 /// From now on every call that concerns this context, or with 0 any context
@@ -341,21 +338,6 @@ pub struct Call {
     pub time_ns: u64,
 }
 
-impl From<&Record> for Call {
-    fn from(record: &Record) -> Self {
-        Self {
-            sequence: record.sequence,
-            thread: record.thread,
-            name: record.symbol.name(),
-            handle: record.handle,
-            stream: record.stream,
-            status: Status(record.status),
-            mode: record.mode,
-            time_ns: record.time_ns,
-        }
-    }
-}
-
 /// Starts keeping calls, after those kept already. C: `sim_log_start(void)`.
 pub fn log_start() {
     world::lock().log.set_on(true);
@@ -376,7 +358,7 @@ pub fn log_clear() {
 /// `uint32_t sim_log_get(uint64_t index, struct sim_call *out)`.
 #[must_use]
 pub fn log() -> Vec<Call> {
-    world::lock().log.records().iter().map(Call::from).collect()
+    world::lock().log.calls().to_vec()
 }
 
 /// How many calls came after the log was full. C: `uint64_t sim_log_not_kept(void)`.

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `sim_*` C functions: [`crate::control`] for a program that loaded the
 //! shared library. A `name` that is NULL, no UTF-8 or no driver function is
-//! answered 1 where a status is returned, all ones where a number is.
+//! answered 1 where a status is returned, all ones where a number is. Each is documented
+//! where its body leads.
 
 use std::ffi::{CStr, c_char, c_void};
 
 use metrale_gpu_sys::cuda::Status;
 
 use crate::abi::Out;
-use crate::control::{self, Fault, graphs};
+use crate::control::{self, Call, Fault, graphs};
 use crate::symbols::Symbol;
 use crate::world;
 
@@ -77,85 +78,55 @@ macro_rules! controls {
 }
 
 controls! {
-    /// See [`control::VERSION`].
     fn sim_version() -> u32 { control::VERSION }
-    /// See [`control::reset`].
     fn sim_reset() { control::reset(); }
-    /// See [`control::now_ns`].
     fn sim_now_ns() -> u64 { control::now_ns() }
-    /// See [`control::advance_ns`].
     fn sim_advance_ns(ns: u64) { control::advance_ns(ns); }
-    /// See [`control::advance_to_ns`].
     fn sim_advance_to_ns(ns: u64) { control::advance_to_ns(ns); }
-    /// See [`control::set_real_time`].
     fn sim_set_real_time(on: u32) { control::set_real_time(on != 0); }
-    /// See [`control::set_call_cost`].
     fn sim_set_call_cost(name: *const c_char, ns: u64) -> u32 {
         // SAFETY: this function's contract.
         code(control::set_call_cost(unsafe { text(name) }, ns))
     }
-    /// See [`control::slow`].
     fn sim_slow(name: *const c_char, ns: u64, count: u64) -> u32 {
         // SAFETY: this function's contract.
         code(control::slow(unsafe { text(name) }, ns, count))
     }
-    /// See [`control::set_kernel_duration`].
     fn sim_set_kernel_duration(name: *const c_char, ns: u64) {
         // SAFETY: this function's contract.
         control::set_kernel_duration(unsafe { text(name) }, ns);
     }
-    /// See [`control::set_copy_duration`].
     fn sim_set_copy_duration(ns: u64) { control::set_copy_duration(ns); }
-    /// See [`control::set_event_quantum`].
     fn sim_set_event_quantum(ns: u64) { control::set_event_quantum(ns); }
-    /// See [`control::set_event_duration`].
     fn sim_set_event_duration(ns: u64) { control::set_event_duration(ns); }
-    /// See [`graphs::set_mark_duration`].
     fn sim_set_graph_mark(ns: u64) { graphs::set_mark_duration(ns); }
-    /// See [`graphs::set_leaf_lag`].
     fn sim_set_graph_leaf_lag(ns: u64) { graphs::set_leaf_lag(ns); }
-    /// See [`graphs::set_kernel_gap`].
     fn sim_set_graph_gap(ns: u64) { graphs::set_kernel_gap(ns); }
-    /// See [`graphs::set_overlap`].
     fn sim_set_graph_overlap(ns: u64) { graphs::set_overlap(ns); }
-    /// See [`graphs::set_instantiation_cost`].
     fn sim_set_graph_instantiation(ns: u64) { graphs::set_instantiation_cost(ns); }
-    /// See [`graphs::set_node_bytes`].
     fn sim_set_graph_node_bytes(bytes: u64) {
         graphs::set_node_bytes(usize::try_from(bytes).unwrap_or(usize::MAX));
     }
-    /// See [`graphs::mistakes`].
     fn sim_graph_mistakes(out: Out<'_, graphs::Mistakes>) {
         if let Some(out) = out {
             out.write(graphs::mistakes());
         }
     }
-    /// See [`control::tell_elapsed`].
     fn sim_tell_elapsed(ms: f32, skip_first: u64, count: u64) {
         control::tell_elapsed(ms, skip_first, count);
     }
-    /// See [`control::set_elapsed_needs_context`].
     fn sim_set_elapsed_needs_context(on: u32) { control::set_elapsed_needs_context(on != 0); }
-    /// See [`control::set_strict_captures`].
     fn sim_set_strict_captures(on: u32) { control::set_strict_captures(on != 0); }
-    /// See [`control::set_mig`].
     fn sim_set_mig(on: u32) { control::set_mig(on != 0); }
-    /// See [`control::set_device_count`].
     fn sim_set_device_count(devices: u32) { control::set_device_count(devices); }
-    /// See [`control::set_driver_version`].
     fn sim_set_driver_version(version: i32) { control::set_driver_version(version); }
-    /// See [`control::set_stub`].
     fn sim_set_stub(on: u32) { control::set_stub(on != 0); }
-    /// See [`control::set_lazy_loading`].
     fn sim_set_lazy_loading(on: u32) { control::set_lazy_loading(on != 0); }
-    /// See [`control::hide_symbol`].
     fn sim_hide_symbol(name: *const c_char) -> u32 {
         // SAFETY: this function's contract.
         code(control::hide_symbol(unsafe { text(name) }))
     }
-    /// See [`control::hide_newer_than`].
     fn sim_hide_newer_than(version: u32) { control::hide_newer_than(version); }
-    /// See [`control::fault`].
     fn sim_fault(
         name: *const c_char,
         status: u32,
@@ -172,32 +143,24 @@ controls! {
             this_thread_only: this_thread_only != 0,
         }))
     }
-    /// See [`control::clear_faults`].
     fn sim_clear_faults() { control::clear_faults(); }
-    /// See [`control::set_sticky`].
     fn sim_set_sticky(context: u64, status: u32) -> u64 {
         control::set_sticky(context, Status(status))
     }
-    /// See [`control::hang`].
     fn sim_hang(name: *const c_char) -> u32 {
         // SAFETY: this function's contract.
         code(control::hang(unsafe { text(name) }))
     }
-    /// See [`control::release`].
     fn sim_release(name: *const c_char) -> u32 {
         // SAFETY: this function's contract.
         code(control::release(unsafe { text(name) }))
     }
-    /// See [`control::hung_calls`].
     fn sim_hung_calls(name: *const c_char) -> u64 {
         // SAFETY: this function's contract.
         control::hung_calls(unsafe { text(name) }).unwrap_or(u64::MAX)
     }
-    /// See [`control::stale_handle_uses`].
     fn sim_stale_handle_uses() -> u64 { control::stale_handle_uses() }
-    /// See [`control::thread_id`].
     fn sim_thread_id() -> u64 { control::thread_id() }
-    /// See [`control::call_count`].
     fn sim_call_count(name: *const c_char) -> u64 {
         // SAFETY: this function's contract.
         control::call_count(unsafe { text(name) }).unwrap_or(u64::MAX)
@@ -208,34 +171,24 @@ controls! {
         let symbol = usize::try_from(index).ok().and_then(|index| Symbol::ALL.get(index));
         symbol.map_or(std::ptr::null(), |symbol| symbol.c_name().as_ptr())
     }
-    /// See [`control::log_start`].
     fn sim_log_start() { control::log_start(); }
-    /// See [`control::log_stop`].
     fn sim_log_stop() { control::log_stop(); }
-    /// See [`control::log_clear`].
     fn sim_log_clear() { control::log_clear(); }
     /// How many calls [`control::log`] holds.
-    fn sim_log_len() -> u64 { world::lock().log.records().len() as u64 }
-    /// See [`control::log_not_kept`].
+    fn sim_log_len() -> u64 { world::lock().log.calls().len() as u64 }
     fn sim_log_not_kept() -> u64 { control::log_not_kept() }
     /// Writes one call of [`control::log`]; 1 if there is none of that index.
     fn sim_log_get(index: u64, out: Out<'_, SimCall>) -> u32 {
         let world = world::lock();
         let index = usize::try_from(index).ok();
-        let record = index.and_then(|index| world.log.records().get(index));
-        let (Some(record), Some(out)) = (record, out) else {
+        let call = index.and_then(|index| world.log.calls().get(index));
+        let (Some(call), Some(out)) = (call, out) else {
             return 1;
         };
-        out.write(SimCall {
-            sequence: record.sequence,
-            thread: record.thread,
-            name: record.symbol.c_name().as_ptr(),
-            handle: record.handle,
-            stream: record.stream,
-            status: record.status,
-            mode: record.mode,
-            time_ns: record.time_ns,
-        });
+        let Call { sequence, thread, handle, stream, mode, time_ns, .. } = *call;
+        let name = Symbol::named(call.name).map_or(std::ptr::null(), |symbol| symbol.c_name().as_ptr());
+        let status = call.status.0;
+        out.write(SimCall { sequence, thread, name, handle, stream, status, mode, time_ns });
         0
     }
 }

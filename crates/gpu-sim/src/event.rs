@@ -4,6 +4,7 @@
 use metrale_gpu_sys::cuda::Status;
 
 use crate::clock::elapsed_ms;
+use crate::moment::Moment;
 use crate::world::World;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +12,7 @@ pub(crate) enum State {
     /// An empty set of work: a query says done, a time there is none.
     Never,
     /// Complete from this time on.
-    Recorded(u64),
+    Recorded(Moment),
     /// Last recorded in a capture, after these nodes: a marker, not a time.
     Captured { capture: u64, deps: Vec<usize> },
 }
@@ -28,11 +29,11 @@ pub(crate) struct Event {
 impl World {
     /// When the event completes, `None` if it was never recorded; 907 if it was
     /// last recorded in a capture, which that attempt breaks.
-    pub(crate) fn event_time(&mut self, handle: u64) -> Result<Option<u64>, Status> {
+    pub(crate) fn event_time(&mut self, handle: u64) -> Result<Option<Moment>, Status> {
         match self.events.get(handle).map(|event| &event.state) {
             None => Err(self.stale()),
             Some(State::Never) => Ok(None),
-            Some(State::Recorded(at)) => Ok(Some(*at)),
+            Some(State::Recorded(at)) => Ok(Some(at.clone())),
             Some(State::Captured { capture, .. }) => {
                 let capture = *capture;
                 self.invalidate(capture);
@@ -55,8 +56,10 @@ impl World {
             return Err(Status::ERROR_INVALID_HANDLE);
         }
         let now = self.clock.now();
-        if from > now || to > now {
-            if (first.is_unread_mark && from > now) || (last.is_unread_mark && to > now) {
+        let is_pending = [&from, &to].map(|at| !at.is_past(now));
+        if is_pending != [false; 2] {
+            let is_mark = [first, last].map(|event| event.is_unread_mark);
+            if is_pending.iter().zip(is_mark).any(|(pending, mark)| *pending && mark) {
                 self.watch.counts.reads_in_flight += 1;
             }
             return Err(Status::ERROR_NOT_READY);
@@ -66,6 +69,6 @@ impl World {
                 read.is_unread_mark = false;
             }
         }
-        Ok(elapsed_ms(from, to, self.config.quantum_ns))
+        Ok(elapsed_ms(from.earliest(), to.earliest(), self.config.quantum_ns))
     }
 }

@@ -12,6 +12,7 @@ use metrale_gpu_sys::cuda::Status;
 use crate::capture::Target;
 use crate::event::State;
 use crate::graph::{Edge, EdgeData, Graph, Kind, Origin};
+use crate::moment::Moment;
 use crate::user_object::Held;
 use crate::watch::Flight;
 use crate::world::{Outcome, World};
@@ -42,7 +43,7 @@ pub(crate) struct Exec {
     /// Device memory that it takes.
     pub(crate) bytes: usize,
     pub(crate) held: Held,
-    pub(crate) last_end: u64,
+    pub(crate) last_end: Moment,
 }
 
 /// Why a graph cannot be instantiated, as `CUgraphInstantiateResult`, and the
@@ -117,21 +118,22 @@ impl World {
     }
 
     pub(crate) fn launch_graph(&mut self, key: u64, exec: u64) -> Outcome {
-        let Some(found) = self.execs.get(exec) else {
-            return Err(self.stale());
-        };
-        let (steps, last_end, family) = (Arc::clone(&found.steps), found.last_end, found.family);
+        let found = self.execs.find(exec, Status::ERROR_INVALID_VALUE, &mut self.stale_uses)?;
+        let (steps, family) = (Arc::clone(&found.steps), found.family);
+        let last_end = found.last_end.clone();
         match self.target(key)? {
             Target::Capture(id) => self.inline(id, key, &steps),
             Target::Device => {
-                let start = self.start_time(key).max(last_end);
+                let start = self.start_time(key).max(&last_end);
+                let context = self.stream(key)?.context;
                 self.check(&steps)?;
                 self.watch_launch(&steps);
-                let end = self.run_steps(start, &steps)?;
+                let end = self.run_steps(context, &start, &steps)?;
                 let now = self.clock.now();
-                self.watch.fly(now, Flight { exec, family, start, end });
+                let (start, until) = (start.earliest(), end.earliest());
+                self.watch.fly(now, Flight { exec, family, start, end: until });
                 if let Some(found) = self.execs.get_mut(exec) {
-                    found.last_end = end;
+                    found.last_end = end.clone();
                 }
                 self.stream(key)?.busy_until = end;
                 Ok(())
@@ -157,46 +159,54 @@ impl World {
     }
 
     /// Runs the steps from `start`; returns when the last one ends.
-    fn run_steps(&mut self, start: u64, steps: &[Step]) -> Result<u64, Status> {
+    fn run_steps(
+        &mut self,
+        context: u64,
+        start: &Moment,
+        steps: &[Step],
+    ) -> Result<Moment, Status> {
         let times = self.config.graph;
-        let mut spans: Vec<(u64, u64)> = Vec::with_capacity(steps.len());
+        let mut spans: Vec<(Moment, Moment)> = Vec::with_capacity(steps.len());
         for step in steps {
             let mut begin = ready(start, &spans, &step.deps, times.overlap_ns);
             let mut ns = 0;
+            let mut end = None;
             match &step.kind {
                 _ if !step.is_enabled => {}
                 Kind::Kernel(kernel) => {
                     self.watch.ran(kernel);
                     ns = kernel.ns;
                     if !step.deps.is_empty() {
-                        begin = begin.saturating_add(times.gap_ns);
+                        begin = begin.plus(times.gap_ns);
                     }
                 }
                 Kind::Copy(transfer) => {
                     self.memory.run(*transfer)?;
                     ns = self.config.copy_ns;
                 }
-                Kind::Host(callback) => self.callbacks.push(*callback),
+                Kind::Host(callback) => {
+                    end = Some(self.call_host(context, begin.clone(), *callback)?);
+                }
                 Kind::WaitEvent(event) => {
-                    begin = begin.max(self.event_time(*event)?.unwrap_or(0));
+                    begin = begin.max(&self.event_time(*event)?.unwrap_or_default());
                 }
                 Kind::RecordEvent(event) => {
                     ns = times.mark_ns;
                     if step.is_leaf {
                         ns = ns.saturating_add(times.leaf_lag_ns);
                     }
-                    let at = begin.saturating_add(ns);
-                    self.mark(*event, at);
+                    self.mark(*event, begin.clone().plus(ns));
                 }
                 Kind::Child(_) | Kind::Empty | Kind::Allocate | Kind::Release => {}
             }
-            spans.push((begin, begin.saturating_add(ns)));
+            let end = end.unwrap_or_else(|| begin.clone().plus(ns));
+            spans.push((begin, end));
         }
-        Ok(spans.into_iter().fold(start, |last, (_, end)| last.max(end)))
+        Ok(spans.iter().fold(start.clone(), |last, (_, end)| last.max(end)))
     }
 
     /// A graph's node records an event.
-    fn mark(&mut self, event: u64, at: u64) {
+    fn mark(&mut self, event: u64, at: Moment) {
         if let Some(found) = self.events.get_mut(event) {
             found.state = State::Recorded(at);
             if std::mem::replace(&mut found.is_unread_mark, true) {
@@ -243,13 +253,12 @@ impl World {
 
 /// When a step may start: once `start` has come and those before it are done,
 /// at a programmatic edge `overlap` earlier, but not before they start.
-fn ready(start: u64, spans: &[(u64, u64)], deps: &[Edge], overlap: u64) -> u64 {
-    let done = deps.iter().filter_map(|edge| {
-        let (begin, end) = spans.get(edge.from).copied()?;
-        let is_programmatic = edge.data.kind == EdgeData::PROGRAMMATIC;
-        Some(if is_programmatic { end.saturating_sub(overlap).max(begin) } else { end })
-    });
-    done.fold(start, u64::max)
+fn ready(start: &Moment, spans: &[(Moment, Moment)], deps: &[Edge], overlap: u64) -> Moment {
+    let done = deps.iter().filter_map(|edge| Some((edge, spans.get(edge.from)?)));
+    done.fold(start.clone(), |last, (edge, (begin, end))| match edge.data.kind {
+        EdgeData::PROGRAMMATIC => last.max(&end.clone().minus(overlap).max(begin)),
+        _ => last.max(end),
+    })
 }
 
 /// Edges from the steps that no other of these depends on; the first of them
@@ -269,7 +278,7 @@ fn leaves(steps: &[Step], begin: usize) -> Vec<Edge> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Edge, EdgeData, ready};
+    use super::{Edge, EdgeData, Moment, ready};
 
     /// a(10) → b(20), a → c(5), {b, c} → d(1), started at 100: worked out by hand.
     #[test]
@@ -282,17 +291,18 @@ mod tests {
                 (5, vec![edge(0, 0)]),
                 (1, vec![edge(1, kind), edge(2, 0)]),
             ];
-            let mut spans: Vec<(u64, u64)> = Vec::new();
+            let mut spans: Vec<(Moment, Moment)> = Vec::new();
             for (ns, deps) in nodes {
-                let begin = ready(100, &spans, &deps, overlap);
-                spans.push((begin, begin + ns));
+                let begin = ready(&100.into(), &spans, &deps, overlap);
+                spans.push((begin.clone(), begin.plus(ns)));
             }
-            spans.into_iter().map(|(_, end)| end).collect::<Vec<u64>>()
+            spans.into_iter().map(|(_, end)| end.earliest()).collect::<Vec<u64>>()
         };
         assert_eq!(run(0, 7), [110, 130, 115, 131]);
         assert_eq!(run(1, 7), [110, 130, 115, 124], "the last starts 7 early");
         assert_eq!(run(1, 90), [110, 130, 115, 116], "but after the other arm");
-        let behind = ready(100, &[(100, 110), (110, 130)], &[edge(1, 1)], 90);
-        assert_eq!(behind, 110, "and not before the one that it overlaps");
+        let spans = [(100, 110), (110, 130)].map(|(begin, end)| (begin.into(), end.into()));
+        let behind = ready(&100.into(), &spans, &[edge(1, 1)], 90);
+        assert_eq!(behind, 110.into(), "and not before the one that it overlaps");
     }
 }

@@ -9,94 +9,64 @@ use metrale_gpu_sys::cuda::Status;
 
 use crate::symbols::Symbol;
 
-/// A status that some calls of one name return without acting.
+/// What some calls to come are to do or tell.
 #[derive(Debug)]
-pub(crate) struct Fault {
-    pub(crate) symbol: Symbol,
-    pub(crate) status: Status,
-    pub(crate) skip: u64,
-    pub(crate) count: u64,
+pub(crate) struct Plan<T> {
+    pub(crate) what: T,
+    /// The only function it concerns, or whatever asks.
+    pub(crate) symbol: Option<Symbol>,
     /// The only thread it concerns, or all.
     pub(crate) thread: Option<u64>,
-}
-
-/// Extra time for the next calls of one name.
-#[derive(Debug)]
-pub(crate) struct Slow {
-    pub(crate) symbol: Symbol,
-    pub(crate) ns: u64,
-    pub(crate) count: u64,
-}
-
-/// What some elapsed reads that succeed tell instead of the truth.
-#[derive(Debug)]
-pub(crate) struct Told {
-    pub(crate) ms: f32,
+    /// How many calls are left alone first.
     pub(crate) skip: u64,
     pub(crate) count: u64,
+}
+
+/// Plans of one kind, oldest first.
+#[derive(Debug)]
+pub(crate) struct Plans<T>(Vec<Plan<T>>);
+
+impl<T: Copy> Plans<T> {
+    pub(crate) fn add(&mut self, plan: Plan<T>) {
+        if plan.count > 0 {
+            self.0.push(plan);
+        }
+    }
+
+    /// What this call is to do, if anything. The first plan that concerns it and still has
+    /// something to skip or to give is used up by one.
+    pub(crate) fn take(&mut self, symbol: Symbol, thread: u64) -> Option<T> {
+        let place = self.0.iter().position(|plan| {
+            plan.symbol.is_none_or(|only| only == symbol)
+                && plan.thread.is_none_or(|only| only == thread)
+        })?;
+        let plan = self.0.get_mut(place)?;
+        if plan.skip > 0 {
+            plan.skip -= 1;
+            return None;
+        }
+        let what = plan.what;
+        plan.count -= 1;
+        if plan.count == 0 {
+            self.0.remove(place);
+        }
+        Some(what)
+    }
 }
 
 #[derive(Debug)]
 pub(crate) struct Faults {
-    pub(crate) faults: Vec<Fault>,
-    pub(crate) slow: Vec<Slow>,
-    pub(crate) told: Vec<Told>,
+    /// Returned instead of acting.
+    pub(crate) statuses: Plans<Status>,
+    /// Extra time, ns.
+    pub(crate) delays: Plans<u64>,
+    /// Milliseconds that elapsed reads tell instead of the truth.
+    pub(crate) elapsed: Plans<f32>,
 }
 
 impl Faults {
     pub(crate) const fn new() -> Self {
-        Self { faults: Vec::new(), slow: Vec::new(), told: Vec::new() }
-    }
-
-    /// The status that this call returns instead of acting, if any. The first
-    /// fault that matches and still has something to skip or to give is used up
-    /// by one.
-    pub(crate) fn take_status(&mut self, symbol: Symbol, thread: u64) -> Option<Status> {
-        let place = self.faults.iter().position(|fault| {
-            fault.symbol == symbol && fault.thread.is_none_or(|only| only == thread)
-        })?;
-        let fault = self.faults.get_mut(place)?;
-        if fault.skip > 0 {
-            fault.skip -= 1;
-            return None;
-        }
-        let status = fault.status;
-        fault.count = fault.count.saturating_sub(1);
-        if fault.count == 0 {
-            self.faults.remove(place);
-        }
-        Some(status)
-    }
-
-    /// The time this call takes on top of its cost.
-    pub(crate) fn take_delay(&mut self, symbol: Symbol) -> u64 {
-        let Some(place) = self.slow.iter().position(|slow| slow.symbol == symbol) else {
-            return 0;
-        };
-        let Some(slow) = self.slow.get_mut(place) else {
-            return 0;
-        };
-        let ns = slow.ns;
-        slow.count = slow.count.saturating_sub(1);
-        if slow.count == 0 {
-            self.slow.remove(place);
-        }
-        ns
-    }
-
-    /// What this elapsed read tells instead of the truth, if anything.
-    pub(crate) fn take_told(&mut self) -> Option<f32> {
-        let told = self.told.first_mut()?;
-        if told.skip > 0 {
-            told.skip -= 1;
-            return None;
-        }
-        let ms = told.ms;
-        told.count = told.count.saturating_sub(1);
-        if told.count == 0 {
-            self.told.remove(0);
-        }
-        Some(ms)
+        Self { statuses: Plans(Vec::new()), delays: Plans(Vec::new()), elapsed: Plans(Vec::new()) }
     }
 }
 

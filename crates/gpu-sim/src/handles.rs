@@ -6,6 +6,8 @@
 //! just destroyed, as the real driver does for streams. A handle is stale when
 //! its place is empty.
 
+use metrale_gpu_sys::cuda::Status;
+
 /// Objects of one kind, found by handle in constant time.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
@@ -56,6 +58,24 @@ impl<T> Table<T> {
     pub(crate) fn get_mut(&mut self, handle: u64) -> Option<&mut T> {
         let place = self.place(handle)?;
         self.places.get_mut(place)?.as_mut()
+    }
+
+    /// The live object of a handle that a caller gives: `null` for NULL, 400 and a stroke on
+    /// the count of stale uses for a dead one.
+    pub(crate) fn find(
+        &mut self,
+        handle: u64,
+        null: Status,
+        stale_uses: &mut u64,
+    ) -> Result<&mut T, Status> {
+        match self.get_mut(handle) {
+            Some(found) => Ok(found),
+            None if handle == 0 => Err(null),
+            None => {
+                *stale_uses += 1;
+                Err(Status::ERROR_INVALID_HANDLE)
+            }
+        }
     }
 
     /// Takes the object out; its handle is the next to be given out again.

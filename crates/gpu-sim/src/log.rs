@@ -1,34 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The log of calls: bounded, off until started.
 
-use crate::symbols::Symbol;
+use crate::control::Call;
 
-/// Records that are kept; later ones are only counted.
+/// Calls that are kept; later ones are only counted.
 pub(crate) const LOG_LIMIT: usize = 1 << 20;
-
-/// One call as the simulator saw it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Record {
-    pub(crate) sequence: u64,
-    pub(crate) thread: u64,
-    pub(crate) symbol: Symbol,
-    pub(crate) handle: u64,
-    pub(crate) stream: u64,
-    pub(crate) status: u32,
-    pub(crate) mode: u32,
-    pub(crate) time_ns: u64,
-}
 
 #[derive(Debug)]
 pub(crate) struct Log {
     on: bool,
-    records: Vec<Record>,
+    calls: Vec<Call>,
     not_kept: u64,
 }
 
 impl Log {
     pub(crate) const fn new() -> Self {
-        Self { on: false, records: Vec::new(), not_kept: 0 }
+        Self { on: false, calls: Vec::new(), not_kept: 0 }
     }
 
     pub(crate) const fn set_on(&mut self, on: bool) {
@@ -36,23 +23,23 @@ impl Log {
     }
 
     pub(crate) fn clear(&mut self) {
-        self.records.clear();
+        self.calls.clear();
         self.not_kept = 0;
     }
 
-    pub(crate) fn push(&mut self, record: impl FnOnce() -> Record) {
+    pub(crate) fn push(&mut self, call: impl FnOnce() -> Call) {
         if !self.on {
             return;
         }
-        if self.records.len() < LOG_LIMIT {
-            self.records.push(record());
+        if self.calls.len() < LOG_LIMIT {
+            self.calls.push(call());
         } else {
             self.not_kept += 1;
         }
     }
 
-    pub(crate) fn records(&self) -> &[Record] {
-        &self.records
+    pub(crate) fn calls(&self) -> &[Call] {
+        &self.calls
     }
 
     pub(crate) const fn not_kept(&self) -> u64 {
@@ -62,31 +49,25 @@ impl Log {
 
 #[cfg(test)]
 mod tests {
-    use super::{LOG_LIMIT, Log, Record};
-    use crate::symbols::Symbol;
+    use metrale_gpu_sys::cuda::Status;
+
+    use super::{Call, LOG_LIMIT, Log};
 
     #[test]
     fn the_log_is_bounded_and_says_what_it_left_out() {
         let mut log = Log::new();
-        let record = |sequence| Record {
-            sequence,
-            thread: 1,
-            symbol: Symbol::cuInit,
-            handle: 0,
-            stream: 0,
-            status: 0,
-            mode: 0,
-            time_ns: 0,
-        };
-        log.push(|| record(0));
-        assert!(log.records().is_empty(), "off until started");
+        let (handle, stream, status, mode) = (0, 0, Status::SUCCESS, 0);
+        let name = "cuInit";
+        let call = Call { sequence: 0, thread: 1, name, handle, stream, status, mode, time_ns: 0 };
+        log.push(|| call);
+        assert!(log.calls().is_empty(), "off until started");
         log.set_on(true);
         for sequence in 0..LOG_LIMIT as u64 + 3 {
-            log.push(|| record(sequence));
+            log.push(|| Call { sequence, ..call });
         }
-        assert_eq!(log.records().len(), LOG_LIMIT);
+        assert_eq!(log.calls().len(), LOG_LIMIT);
         assert_eq!(log.not_kept(), 3);
         log.clear();
-        assert_eq!((log.records().len(), log.not_kept()), (0, 0));
+        assert_eq!((log.calls().len(), log.not_kept()), (0, 0));
     }
 }

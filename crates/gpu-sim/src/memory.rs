@@ -31,6 +31,7 @@ pub(crate) enum Transfer {
 /// Memory of this process, freed as it goes.
 #[derive(Debug)]
 struct Block {
+    /// The context it goes with; of the host's memory none.
     context: u64,
     /// Where it lies, as a number: the host writes to managed memory at any time.
     at: usize,
@@ -38,10 +39,12 @@ struct Block {
 }
 
 impl Block {
-    /// Zeroed; `bytes` is at least 1.
-    fn new(context: u64, bytes: usize) -> Result<Self, Status> {
-        // What every allocator gives: more would touch every page.
-        let layout = Layout::from_size_align(bytes, 16);
+    /// Zeroed: 1 for 0 bytes.
+    fn new(context: u64, bytes: usize, align: usize) -> Result<Self, Status> {
+        if bytes == 0 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        let layout = Layout::from_size_align(bytes, align);
         let layout = layout.map_err(|_| Status::ERROR_OUT_OF_MEMORY)?;
         // SAFETY: the layout's size is not 0.
         let start = unsafe { alloc_zeroed(layout) };
@@ -74,7 +77,7 @@ impl Drop for Block {
 #[derive(Debug)]
 pub(crate) struct Memory {
     blocks: BTreeMap<u64, Block>,
-    host: BTreeMap<usize, Layout>,
+    host: BTreeMap<usize, Block>,
     next: u64,
     used: usize,
     /// Of what is used: by executable graphs.
@@ -97,7 +100,7 @@ impl Memory {
         DEVICE_BYTES.saturating_sub(self.used)
     }
 
-    /// Allocates zeroed device memory; `bytes` is at least 1.
+    /// Allocates zeroed device memory: 1 for 0 bytes.
     pub(crate) fn allocate(&mut self, context: u64, bytes: usize) -> Result<u64, Status> {
         let block = self.block(context, bytes)?;
         let address = self.next;
@@ -115,13 +118,11 @@ impl Memory {
     }
 
     fn block(&mut self, context: u64, bytes: usize) -> Result<Block, Status> {
-        if bytes == 0 {
-            return Err(Status::ERROR_INVALID_VALUE);
-        }
         if bytes > self.free_bytes() {
             return Err(Status::ERROR_OUT_OF_MEMORY);
         }
-        let block = Block::new(context, bytes)?;
+        // What every allocator gives: more would touch every page.
+        let block = Block::new(context, bytes, 16)?;
         self.used += bytes;
         Ok(block)
     }
@@ -166,27 +167,16 @@ impl Memory {
 
     /// Allocates zeroed, page-aligned host memory.
     pub(crate) fn allocate_host(&mut self, bytes: usize) -> Result<*mut u8, Status> {
-        if bytes == 0 {
-            return Err(Status::ERROR_INVALID_VALUE);
-        }
-        let layout = Layout::from_size_align(bytes, 4096);
-        let layout = layout.map_err(|_| Status::ERROR_OUT_OF_MEMORY)?;
-        // SAFETY: the layout's size is not 0.
-        let start = unsafe { alloc_zeroed(layout) };
-        if start.is_null() {
-            return Err(Status::ERROR_OUT_OF_MEMORY);
-        }
-        self.host.insert(start.expose_provenance(), layout);
-        Ok(start)
+        let block = Block::new(0, bytes, 4096)?;
+        let at = block.at;
+        self.host.insert(at, block);
+        Ok(ptr::with_exposed_provenance_mut(at))
     }
 
     /// Frees host memory of [`Memory::allocate_host`]; any other address gives 1.
     pub(crate) fn free_host(&mut self, address: usize) -> Outcome {
-        let layout = self.host.remove(&address);
-        let layout = layout.ok_or(Status::ERROR_INVALID_VALUE)?;
-        // SAFETY: the table holds only addresses of `alloc_zeroed` with that layout.
-        unsafe { dealloc(ptr::with_exposed_provenance_mut(address), layout) };
-        Ok(())
+        let freed = self.host.remove(&address);
+        freed.map(|_| ()).ok_or(Status::ERROR_INVALID_VALUE)
     }
 
     /// The bytes behind a device address, within one allocation.
@@ -258,17 +248,6 @@ impl Transfer {
             | Self::ToHost { bytes, .. }
             | Self::Within { bytes, .. }
             | Self::Fill { bytes, .. } => bytes,
-        }
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        while let Some(address) = self.host.keys().next().copied() {
-            // Known, so it cannot fail; the loop ends as the table shrinks.
-            if self.free_host(address).is_err() {
-                break;
-            }
         }
     }
 }

@@ -149,11 +149,7 @@ impl World {
     /// A live library: NULL and dead ones give 400.
     pub(crate) fn library(&mut self, library: u64) -> Result<&mut Library, Status> {
         self.ready()?;
-        if library != 0 && self.libraries.get(library).is_none() {
-            self.stale();
-        }
-        let found = self.libraries.get_mut(library);
-        found.ok_or(Status::ERROR_INVALID_HANDLE)
+        self.libraries.find(library, Status::ERROR_INVALID_HANDLE, &mut self.stale_uses)
     }
 
     /// The function of a library's kernel in a context.
@@ -169,10 +165,8 @@ impl World {
 
     /// A context goes, with the modules of it.
     pub(crate) fn forget_modules(&mut self, context: u64) {
-        for library in self.libraries.handles_where(|_| true) {
-            if let Some(library) = self.libraries.get_mut(library) {
-                library.modules.retain(|(of, _)| *of != context);
-            }
+        for (_, library) in self.libraries.iter_mut() {
+            library.modules.retain(|(of, _)| *of != context);
         }
     }
 }

@@ -8,6 +8,7 @@
 
 use metrale_gpu_sys::cuda::Status;
 
+use crate::moment::Moment;
 use crate::world::World;
 
 /// `CU_STREAM_LEGACY`.
@@ -31,7 +32,7 @@ pub(crate) struct Stream {
     pub(crate) is_blocking: bool,
     pub(crate) is_legacy: bool,
     pub(crate) priority: i32,
-    pub(crate) busy_until: u64,
+    pub(crate) busy_until: Moment,
     pub(crate) joined: Option<Joined>,
     /// Node handles lent to a caller of `cuStreamGetCaptureInfo`, until its next call.
     pub(crate) lent: Vec<u64>,
@@ -46,52 +47,53 @@ impl World {
             is_blocking,
             is_legacy: false,
             priority,
-            busy_until: 0,
+            busy_until: Moment::default(),
             joined: None,
             lent: Vec::new(),
         })
     }
 
-    /// When the stream is done with all it was given, ns.
-    pub(crate) fn completion(&self, key: u64) -> u64 {
+    /// When the stream is done with all it was given.
+    pub(crate) fn completion(&self, key: u64) -> Moment {
         let Some(stream) = self.streams.get(key) else {
-            return 0;
+            return Moment::default();
         };
         if !stream.is_legacy {
-            return stream.busy_until;
+            return stream.busy_until.clone();
         }
-        self.streams
-            .iter()
-            .filter(|(_, other)| other.context == stream.context && other.is_blocking)
-            .map(|(_, other)| other.busy_until)
-            .max()
-            .unwrap_or(0)
+        self.completion_of(|other| other.context == stream.context && other.is_blocking)
     }
 
-    /// When work submitted to the stream now would start, ns.
-    pub(crate) fn start_time(&self, key: u64) -> u64 {
-        let mut start = self.clock.now().max(self.completion(key));
+    /// When all the streams are done that `is_meant` picks.
+    pub(crate) fn completion_of(&self, is_meant: impl Fn(&Stream) -> bool) -> Moment {
+        let meant = self.streams.iter().filter(|(_, stream)| is_meant(stream));
+        meant.fold(Moment::default(), |last, (_, stream)| last.max(&stream.busy_until))
+    }
+
+    /// When work submitted to the stream now would start.
+    pub(crate) fn start_time(&self, key: u64) -> Moment {
+        let mut start = self.completion(key).max(&self.clock.now().into());
         if let Some(stream) = self.streams.get(key)
             && stream.is_blocking
             && !stream.is_legacy
             && let Some(context) = self.contexts.get(stream.context)
             && let Some(legacy) = self.streams.get(context.legacy)
         {
-            start = start.max(legacy.busy_until);
+            start = start.max(&legacy.busy_until);
         }
         start
     }
 
     /// Gives the stream work that takes `ns`; returns when it ends.
-    pub(crate) fn submit(&mut self, key: u64, ns: u64) -> Result<u64, Status> {
-        let end = self.start_time(key).saturating_add(ns);
-        self.stream(key)?.busy_until = end;
+    pub(crate) fn submit(&mut self, key: u64, ns: u64) -> Result<Moment, Status> {
+        let end = self.start_time(key).plus(ns);
+        self.stream(key)?.busy_until = end.clone();
         Ok(end)
     }
 
-    /// Makes later work of the stream wait until `ns`.
-    pub(crate) fn hold(&mut self, key: u64, ns: u64) -> Result<(), Status> {
-        let start = self.start_time(key).max(ns);
+    /// Makes later work of the stream wait.
+    pub(crate) fn hold(&mut self, key: u64, until: &Moment) -> Result<(), Status> {
+        let start = self.start_time(key).max(until);
         self.stream(key)?.busy_until = start;
         Ok(())
     }
@@ -117,18 +119,18 @@ mod tests {
         let free = world.new_stream(context, false, 0);
 
         world.clock.advance(100);
-        assert_eq!(world.submit(a, 50), Ok(150));
-        assert_eq!(world.submit(a, 10), Ok(160), "in order");
-        assert_eq!(world.submit(b, 5), Ok(105), "beside a");
-        assert_eq!(world.submit(legacy, 40), Ok(200), "after a and b");
-        assert_eq!(world.submit(b, 5), Ok(205), "after legacy");
-        assert_eq!(world.submit(free, 7), Ok(107), "waits for nobody");
-        assert_eq!(world.completion(legacy), 205, "a blocking stream is busy");
+        assert_eq!(world.submit(a, 50), Ok(150.into()));
+        assert_eq!(world.submit(a, 10), Ok(160.into()), "in order");
+        assert_eq!(world.submit(b, 5), Ok(105.into()), "beside a");
+        assert_eq!(world.submit(legacy, 40), Ok(200.into()), "after a and b");
+        assert_eq!(world.submit(b, 5), Ok(205.into()), "after legacy");
+        assert_eq!(world.submit(free, 7), Ok(107.into()), "waits for nobody");
+        assert_eq!(world.completion(legacy), 205.into(), "a blocking stream is busy");
 
-        assert_eq!(world.hold(free, 300), Ok(()));
-        assert_eq!(world.submit(free, 1), Ok(301));
-        assert_eq!(world.completion(legacy), 205, "non-blocking work is not its");
+        assert_eq!(world.hold(free, &300.into()), Ok(()));
+        assert_eq!(world.submit(free, 1), Ok(301.into()));
+        assert_eq!(world.completion(legacy), 205.into(), "non-blocking work is not its");
         world.clock.advance_to(1_000);
-        assert_eq!(world.submit(a, 3), Ok(1_003), "an idle stream starts now");
+        assert_eq!(world.submit(a, 3), Ok(1_003.into()), "an idle stream starts now");
     }
 }

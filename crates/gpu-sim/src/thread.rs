@@ -23,6 +23,8 @@ struct Local {
     id: Cell<u64>,
     epoch: Cell<u64>,
     mode: Cell<u32>,
+    /// Whether it runs a function of the host for the driver.
+    is_in_callback: Cell<bool>,
     depth: Cell<usize>,
     stack: [Cell<u64>; STACK],
 }
@@ -33,6 +35,7 @@ thread_local! {
             id: Cell::new(0),
             epoch: Cell::new(0),
             mode: Cell::new(GLOBAL),
+            is_in_callback: Cell::new(false),
             depth: Cell::new(0),
             stack: [const { Cell::new(0) }; STACK],
         }
@@ -64,6 +67,17 @@ impl Thread {
     /// The thread's number, without a look at the world.
     pub(crate) fn current_id() -> u64 {
         LOCAL.with(id_of)
+    }
+
+    /// Runs a function of the host, in which driver calls are refused.
+    pub(crate) fn in_callback(callback: impl FnOnce()) {
+        let outer = LOCAL.with(|local| local.is_in_callback.replace(true));
+        callback();
+        LOCAL.with(|local| local.is_in_callback.set(outer));
+    }
+
+    pub(crate) fn is_in_callback() -> bool {
+        LOCAL.with(|local| local.is_in_callback.get())
     }
 
     pub(crate) fn mode(self) -> u32 {

@@ -10,6 +10,7 @@ use std::ptr;
 
 use metrale_gpu_sys::cuda::Status;
 
+use crate::thread::Thread;
 use crate::world::{Outcome, World};
 
 /// A function of the host and what it is given.
@@ -28,8 +29,10 @@ impl PartialEq for Callback {
 impl Eq for Callback {}
 
 impl Callback {
+    /// Meanwhile the thread's driver calls are refused.
     pub(crate) fn run(self) {
-        (self.function)(ptr::with_exposed_provenance_mut(self.data));
+        let call = || (self.function)(ptr::with_exposed_provenance_mut(self.data));
+        Thread::in_callback(call);
     }
 }
 
@@ -60,20 +63,14 @@ impl World {
         if found.count == 0
             && let Some(gone) = self.objects.remove(object)
         {
-            self.callbacks.push(gone.destroy);
+            self.destructors.push(gone.destroy);
         }
         Ok(())
     }
 
     fn object(&mut self, object: u64) -> Result<&mut UserObject, Status> {
         self.ready()?;
-        if object == 0 {
-            return Err(Status::ERROR_INVALID_VALUE);
-        }
-        if self.objects.get(object).is_none() {
-            self.stale();
-        }
-        self.objects.get_mut(object).ok_or(Status::ERROR_INVALID_HANDLE)
+        self.objects.find(object, Status::ERROR_INVALID_VALUE, &mut self.stale_uses)
     }
 
     /// A second owner of the same references.

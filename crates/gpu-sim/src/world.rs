@@ -20,6 +20,7 @@ use crate::exec::Exec;
 use crate::faults::Faults;
 use crate::graph::Graph;
 use crate::handles::Table;
+use crate::host::Host;
 use crate::log::Log;
 use crate::memory::Memory;
 use crate::module::{Function, Library, LibraryKernel, Module};
@@ -70,6 +71,8 @@ pub(crate) struct Ids {
     pub(crate) stream: u64,
     pub(crate) capture: u64,
     pub(crate) graph: u64,
+    /// Of host functions and of waits.
+    pub(crate) ticket: u64,
 }
 
 #[derive(Debug)]
@@ -80,8 +83,8 @@ pub(crate) struct World {
     pub(crate) init: Init,
     pub(crate) config: Config,
     pub(crate) clock: Clock,
-    /// In real time: how long the current call still has to wait, without the lock.
-    pub(crate) wait_until: Option<u64>,
+    /// What the current call still has to wait for, without the lock.
+    pub(crate) waiting: Option<u64>,
     pub(crate) primaries: Vec<Primary>,
     pub(crate) contexts: Table<Context>,
     pub(crate) streams: Table<Stream>,
@@ -93,8 +96,9 @@ pub(crate) struct World {
     pub(crate) graphs: Table<Graph>,
     pub(crate) execs: Table<Exec>,
     pub(crate) objects: Table<UserObject>,
-    /// Calls to the host that the current call still has to make, without the lock.
-    pub(crate) callbacks: Vec<Callback>,
+    pub(crate) host: Host,
+    /// Destructors that the current call still has to run, without the lock.
+    pub(crate) destructors: Vec<Callback>,
     pub(crate) watch: Watch,
     pub(crate) captures: Vec<Capture>,
     pub(crate) memory: Memory,
@@ -151,11 +155,11 @@ impl World {
     const fn new() -> Self {
         Self {
             epoch: 1,
-            ids: Ids { context: 0, stream: 0, capture: 0, graph: 0 },
+            ids: Ids { context: 0, stream: 0, capture: 0, graph: 0, ticket: 0 },
             init: Init::NotYet,
             config: Config::new(),
             clock: Clock::new(),
-            wait_until: None,
+            waiting: None,
             primaries: Vec::new(),
             contexts: Table::new(0x5600_c000_0000),
             streams: Table::new(0x5601_5000_0000),
@@ -167,7 +171,8 @@ impl World {
             graphs: Table::new(0x5605_6000_0000),
             execs: Table::new(0x5606_7000_0000),
             objects: Table::new(0x5607_b000_0000),
-            callbacks: Vec::new(),
+            host: Host::new(),
+            destructors: Vec::new(),
             watch: Watch::new(),
             captures: Vec::new(),
             memory: Memory::new(),
@@ -179,9 +184,11 @@ impl World {
         }
     }
 
-    /// A new world as of a process's start. Ids and thread numbers go on.
+    /// A new world as of a process's start. Ids, thread numbers and a host function that runs
+    /// go on.
     pub(crate) fn reset(&mut self) {
-        let fresh = Self { epoch: self.epoch + 1, ids: Ids { ..self.ids }, ..Self::new() };
+        let host = std::mem::replace(&mut self.host, Host::new());
+        let fresh = Self { epoch: self.epoch + 1, ids: Ids { ..self.ids }, host, ..Self::new() };
         *self = fresh;
         set_initialised(false);
         watch::forget_shared_uses();
@@ -192,16 +199,6 @@ impl World {
         match self.init {
             Init::Done => Ok(()),
             Init::NotYet | Init::Failed => Err(Status::ERROR_NOT_INITIALIZED),
-        }
-    }
-
-    /// Moves virtual time to `ns`; in real time the call sleeps until then,
-    /// after the lock is given up.
-    pub(crate) fn wait(&mut self, ns: u64) {
-        if self.clock.is_real_time() {
-            self.wait_until = Some(ns);
-        } else {
-            self.clock.advance_to(ns);
         }
     }
 
@@ -243,10 +240,8 @@ impl World {
             return Err(Status::ERROR_INVALID_HANDLE);
         }
         self.ready()?;
-        match self.events.get(handle) {
-            Some(event) => Ok(event.context),
-            None => Err(self.stale()),
-        }
+        let found = self.events.find(handle, Status::ERROR_INVALID_HANDLE, &mut self.stale_uses);
+        found.map(|event| event.context)
     }
 
     /// The key of the stream that a handle means to this thread: NULL is the
@@ -269,10 +264,9 @@ impl World {
             _ => handle,
         };
         self.ready()?;
-        match self.streams.get(key).map(|stream| stream.context) {
-            Some(context) => self.healthy(context).map(|()| key),
-            None => Err(self.stale()),
-        }
+        let found = self.streams.find(key, Status::ERROR_INVALID_HANDLE, &mut self.stale_uses)?;
+        let context = found.context;
+        self.healthy(context).map(|()| key)
     }
 
     fn per_thread_stream(&mut self, context: u64, thread: Thread) -> Result<u64, Status> {
@@ -313,6 +307,7 @@ impl World {
 
     /// Destroys a context and all that belongs to it.
     pub(crate) fn destroy_context(&mut self, context: u64) {
+        self.forget_calls(context);
         for key in self.streams.handles_where(|s| s.context == context).iter().rev() {
             self.streams.remove(*key);
         }

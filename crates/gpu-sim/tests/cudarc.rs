@@ -39,34 +39,26 @@ impl Sim {
         // SAFETY: the simulator's library has no constructors to speak of.
         let library = unsafe { libloading::Library::new("libcuda.so.1") };
         let sim = Self(library.expect("libcuda.so.1"));
-        assert_eq!(sim.number32(b"sim_version"), 1, "not the simulator");
+        let version = sim.function::<extern "C" fn() -> u32>(b"sim_version");
+        assert_eq!(version(), 1, "not the simulator");
         sim
     }
 
-    fn number32(&self, name: &[u8]) -> u32 {
-        // SAFETY: the caller names a function of this type.
-        let f = unsafe { self.0.get::<unsafe extern "C" fn() -> u32>(name) };
-        let f = f.expect("a sim_ function");
-        // SAFETY: it takes nothing.
-        unsafe { f() }
+    /// A function of that name, which the caller says is of this type.
+    fn function<F: Copy>(&self, name: &[u8]) -> F {
+        // SAFETY: what the caller says.
+        let found = unsafe { self.0.get::<F>(name) };
+        *found.expect("a sim_ function")
     }
 
     fn number(&self, name: &[u8]) -> u64 {
-        // SAFETY: the caller names a function of this type.
-        let f = unsafe { self.0.get::<unsafe extern "C" fn() -> u64>(name) };
-        let f = f.expect("a sim_ function");
-        // SAFETY: it takes nothing.
-        unsafe { f() }
+        self.function::<extern "C" fn() -> u64>(name)()
     }
 
     fn calls(&self, name: &str) -> u64 {
-        type Count = unsafe extern "C" fn(*const c_char) -> u64;
-        // SAFETY: `sim_call_count` has this type.
-        let f = unsafe { self.0.get::<Count>(b"sim_call_count") };
-        let f = f.expect("sim_call_count");
         let name = CString::new(name).expect("no NUL");
-        // SAFETY: a C string.
-        unsafe { f(name.as_ptr()) }
+        let count = self.function::<extern "C" fn(*const c_char) -> u64>(b"sim_call_count");
+        count(name.as_ptr())
     }
 }
 

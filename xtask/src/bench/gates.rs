@@ -10,13 +10,15 @@
 //! runner of its own version to be installed.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsStr,
     fs,
     path::Path,
     process::Command,
-    sync::atomic::{AtomicUsize, Ordering},
     thread,
 };
+
+use serde::Deserialize;
 
 use super::{PACKAGE, share};
 use crate::{
@@ -27,23 +29,41 @@ use crate::{
 
 const LIMITS: &str = "crates/bench/limits.toml";
 
-/// Paths whose names start like this are there to compare with.
-const NAIVE: &str = "naive_";
-
 /// What `limits.toml` says.
-#[derive(Debug, Default, serde::Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Limits {
     /// The most instructions that a path may take.
-    instructions: BTreeMap<String, f64>,
+    instructions: Counts,
     /// The most that the recorder may take of the demo's instructions.
     demo_share: f64,
     /// The exact calls of a workload; those not named are none.
-    driver_calls: BTreeMap<String, BTreeMap<String, u64>>,
+    driver_calls: Calls,
+}
+
+/// Instructions of each path.
+type Counts = BTreeMap<String, f64>;
+
+/// Driver calls of each workload.
+type Calls = BTreeMap<String, BTreeMap<String, u64>>;
+
+/// What the binary lists.
+#[derive(Debug, Deserialize)]
+struct List {
+    paths: Vec<HotPath>,
+    calls: Calls,
+}
+
+/// A path: how often it is run, and the path that it is less.
+#[derive(Debug, Deserialize)]
+struct HotPath {
+    name: String,
+    n: u64,
+    minus: Option<String>,
 }
 
 /// Builds, counts and compares. The benchmarks' own tests are `gpu_bench::smoke`'s.
-pub(super) fn run() -> Result<()> {
+pub(crate) fn run() -> Result<()> {
     let path = cargo::root().join(LIMITS);
     let text = fs::read_to_string(&path).context(|| format!("read {}", path.display()))?;
     let limits: Limits = toml::from_str(&text)
@@ -53,16 +73,18 @@ pub(super) fn run() -> Result<()> {
     let artifacts = cargo::build(&build, &[])?;
     let binary = cargo::binary(&artifacts, PACKAGE)?;
 
-    let calls = parse_calls(&output(Command::new(&binary).arg("calls"))?);
-    let mut problems = check_calls(&calls, &limits.driver_calls);
-    println!("driver calls: {} workloads counted", calls.len());
+    let list: List = serde_json::from_str(&output(Command::new(&binary).arg("list"))?)
+        .map_err(|problem| Error::Bench(format!("{PACKAGE} list: {problem}")))?;
+    let mut problems = check_calls(&list.calls, &limits.driver_calls);
+    println!("driver calls: {} workloads counted", list.calls.len());
     if program::runs("valgrind", &["--version"]) {
-        let counts = count_paths(&binary)?;
-        println!("\n{}", table(&counts, &limits.instructions));
+        let counts = count_paths(&binary, &list.paths)?;
+        print!("\n{}", table(&counts, &limits.instructions));
         problems.extend(check_instructions(&counts, &limits.instructions));
         let share = share::measure()?;
-        println!("\n{}", share.line(limits.demo_share));
-        problems.extend(share.problem(limits.demo_share));
+        let line = share.line(limits.demo_share);
+        println!("\n{line}");
+        problems.extend((!share.is_within(limits.demo_share)).then_some(line));
     } else if program::is_ci() {
         problems.push("valgrind is not installed; `.ci/install` installs it".to_owned());
     } else {
@@ -78,7 +100,7 @@ pub(super) fn run() -> Result<()> {
 }
 
 /// Runs a command and returns what it printed.
-pub(super) fn output(command: &mut Command) -> Result<String> {
+fn output(command: &mut Command) -> Result<String> {
     let asked = format!("{command:?}");
     let out = command.output().context(|| asked.clone())?;
     if out.status.success() {
@@ -89,65 +111,53 @@ pub(super) fn output(command: &mut Command) -> Result<String> {
     }
 }
 
-/// A path that the binary lists: its runs, and the path that it is less.
-struct Listed<'p> {
-    name: &'p str,
-    runs: u64,
-    minus: &'p str,
+/// Runs a command under callgrind; its profile.
+pub(super) fn profile(options: &[&str], command: &Command) -> Result<String> {
+    let file = tempfile::NamedTempFile::new().context(|| "make a temporary file".to_owned())?;
+    let mut callgrind = Command::new("valgrind");
+    callgrind
+        .args(["--quiet", "--tool=callgrind"])
+        .arg(format!("--callgrind-out-file={}", file.path().display()))
+        .args(options)
+        .arg(command.get_program())
+        .args(command.get_args())
+        .envs(command.get_envs().map(|(name, value)| (name, value.unwrap_or(OsStr::new("")))));
+    output(&mut callgrind)?;
+    fs::read_to_string(file.path()).context(|| format!("read {}", file.path().display()))
 }
 
-impl<'p> Listed<'p> {
-    fn parse(line: &'p str) -> Result<Self> {
-        let words: Vec<_> = line.split(' ').collect();
-        let listed = match words[..] {
-            [name, runs, minus] => runs.parse().ok().map(|runs| Self { name, runs, minus }),
-            _ => None,
-        };
-        listed.ok_or_else(|| Error::Bench(format!("{PACKAGE} paths: {line:?} is no path")))
-    }
-
-    /// Instructions of one run, counted with a profile in `folder`.
-    fn count(&self, binary: &Path, folder: &Path) -> Result<f64> {
-        let file = folder.join(self.name);
-        let count = |runs: u64| -> Result<u64> {
-            let mut command = Command::new("valgrind");
-            command
-                .args(["--quiet", "--tool=callgrind"])
-                .arg(format!("--callgrind-out-file={}", file.display()))
-                .arg(binary)
-                .args(["path", self.name, &runs.to_string()]);
-            output(&mut command)?;
-            let profile =
-                fs::read_to_string(&file).context(|| format!("read {}", file.display()))?;
-            total(&profile).ok_or_else(|| Error::Bench(format!("no total in {}", file.display())))
-        };
-        let (once, twice) = (count(self.runs)?, count(2 * self.runs)?);
-        Ok(twice.saturating_sub(once) as f64 / self.runs as f64)
-    }
-}
-
-/// Instructions of each path that the binary lists, two paths at a time.
-fn count_paths(binary: &Path) -> Result<BTreeMap<String, f64>> {
-    let folder = tempfile::tempdir().context(|| "make a temporary folder".to_owned())?;
-    let list = output(Command::new(binary).arg("paths"))?;
-    let paths = list.lines().map(Listed::parse).collect::<Result<Vec<_>>>()?;
-    let next = AtomicUsize::new(0);
-    let work = || -> Result<Vec<(&str, f64)>> {
-        // Relaxed: only hands each path to one thread.
-        std::iter::from_fn(|| paths.get(next.fetch_add(1, Ordering::Relaxed)))
-            .map(|path| Ok((path.name, path.count(binary, folder.path())?)))
-            .collect()
+/// Instructions of each path, two paths at a time.
+fn count_paths(binary: &Path, paths: &[HotPath]) -> Result<Counts> {
+    let run = |name: &str, n: u64| {
+        let mut command = Command::new(binary);
+        command.args(["path", name, &n.to_string()]);
+        let total = total(&profile(&[], &command)?);
+        total.ok_or_else(|| Error::Bench(format!("no total in the profile of {name}")))
+    };
+    let every_other = |first: usize| -> Result<Counts> {
+        let half = paths.iter().skip(first).step_by(2);
+        half.map(|HotPath { name, n, .. }| {
+            let once = run(name, *n)?;
+            Ok((name.clone(), run(name, 2 * n)?.saturating_sub(once) as f64 / *n as f64))
+        })
+        .collect()
     };
     let (mine, theirs) = thread::scope(|scope| {
-        let other = scope.spawn(work);
-        (work(), other.join())
+        let other = scope.spawn(|| every_other(1));
+        (every_other(0), other.join())
     });
-    let theirs = theirs.map_err(|_| Error::Bench("a counting thread panicked".to_owned()))?;
-    let each: BTreeMap<_, _> = mine?.into_iter().chain(theirs?).collect();
-    let mut counts = BTreeMap::new();
-    for path in &paths {
-        let minus = counts.get(path.minus).copied().unwrap_or(0.0);
-        counts.insert(path.name.to_owned(), each[path.name] - minus);
+    let mut counts =
+        theirs.map_err(|_| Error::Bench("a counting thread panicked".to_owned()))??;
+    counts.extend(mine?);
+    if counts.len() < paths.len() {
+        return Err(Error::Bench("two paths have one name".to_owned()));
+    }
+    for HotPath { name, minus, .. } in paths {
+        if let Some(minus) = minus {
+            let less = counts.get(minus).copied();
+            let less = less.ok_or_else(|| Error::Bench(format!("{minus} is no path")))?;
+            *counts.entry(name.clone()).or_default() -= less;
+        }
     }
     Ok(counts)
 }
@@ -158,12 +168,9 @@ fn total(profile: &str) -> Option<u64> {
     line.trim().parse().ok()
 }
 
-fn check_instructions(
-    counts: &BTreeMap<String, f64>,
-    limits: &BTreeMap<String, f64>,
-) -> Vec<String> {
+fn check_instructions(counts: &Counts, limits: &Counts) -> Vec<String> {
     let mut problems = Vec::new();
-    for (name, count) in counts.iter().filter(|(name, _)| !name.starts_with(NAIVE)) {
+    for (name, count) in counts {
         match limits.get(name) {
             None => problems.push(format!("{LIMITS}: no limit for {name}, which takes {count:.1}")),
             Some(limit) if count > limit => problems.push(format!(
@@ -178,65 +185,33 @@ fn check_instructions(
     problems
 }
 
-fn table(counts: &BTreeMap<String, f64>, limits: &BTreeMap<String, f64>) -> String {
-    let mut lines = vec![format!(
-        "{:<24}{:>14}{:>10}{:>12}{:>8}",
-        "instructions", "metrale", "limit", "plain", "ratio"
-    )];
-    for (name, count) in counts.iter().filter(|(name, _)| !name.starts_with(NAIVE)) {
+fn table(counts: &Counts, limits: &Counts) -> String {
+    let mut text = format!("{:<28}{:>10}{:>10}\n", "path", "counted", "limit");
+    for (name, count) in counts {
         let limit = limits.get(name).map_or("-".to_owned(), f64::to_string);
-        let naive = counts.get(&format!("{NAIVE}{name}"));
-        let (plain, ratio) = naive.map_or((String::new(), String::new()), |plain| {
-            (format!("{plain:.1}"), format!("{:.3}", count / plain))
-        });
-        lines.push(format!("{name:<24}{count:>14.1}{limit:>10}{plain:>12}{ratio:>8}"));
+        text += &format!("{name:<28}{count:>10.1}{limit:>10}\n");
     }
-    lines.join("\n")
-}
-
-type Calls = BTreeMap<String, BTreeMap<String, u64>>;
-
-/// Lines of a workload's name and its `call=count`.
-fn parse_calls(text: &str) -> Calls {
-    let workload = |line: &str| {
-        let mut words = line.split(' ');
-        let name = words.next().unwrap_or_default().to_owned();
-        let calls = words.filter_map(|word| {
-            let (call, count) = word.split_once('=')?;
-            Some((call.to_owned(), count.parse().ok()?))
-        });
-        (name, calls.collect())
-    };
-    text.lines().map(workload).collect()
+    text
 }
 
 fn check_calls(counted: &Calls, limits: &Calls) -> Vec<String> {
-    let mut problems = Vec::new();
-    for (workload, calls) in counted {
-        let Some(expected) = limits.get(workload) else {
-            problems.push(format!("{LIMITS}: no [driver_calls.{workload}]"));
-            continue;
-        };
-        let names = calls.keys().chain(expected.keys().filter(|name| !calls.contains_key(*name)));
-        for name in names {
-            let (found, asked) = (calls.get(name), expected.get(name));
-            let (found, asked) = (found.unwrap_or(&0), asked.unwrap_or(&0));
-            if found != asked {
-                problems
-                    .push(format!("{workload}: {found} calls of {name}, {LIMITS} says {asked}"));
-            }
-        }
-    }
-    let unknown = limits.keys().filter(|workload| !counted.contains_key(*workload));
-    problems.extend(unknown.map(|workload| format!("{LIMITS}: {workload} is no workload")));
-    problems
+    let workloads: BTreeSet<_> = counted.keys().chain(limits.keys()).collect();
+    let differ = workloads.into_iter().filter(|name| counted.get(*name) != limits.get(*name));
+    let told = |calls: &Calls, name| calls.get(name).map(|calls| format!("{calls:?}"));
+    differ
+        .map(|name| {
+            let counted = told(counted, name).unwrap_or("no such workload".to_owned());
+            let limit = told(limits, name).unwrap_or(format!("no [driver_calls.{name}]"));
+            format!("{name}: {counted}; {LIMITS}: {limit}")
+        })
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn numbers<const N: usize>(of: [(&str, f64); N]) -> BTreeMap<String, f64> {
+    fn numbers<const N: usize>(of: [(&str, f64); N]) -> Counts {
         of.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
     }
 
@@ -249,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_path_over_its_limit_or_without_one_fails() {
-        let counts = numbers([("begin", 10.0), ("naive_begin", 90.0)]);
+        let counts = numbers([("begin", 10.0)]);
         assert_eq!(check_instructions(&counts, &numbers([("begin", 10.0)])), [""; 0]);
         let over = check_instructions(&counts, &numbers([("begin", 9.9)]));
         assert!(over.len() == 1 && over[0].contains("10.0 instructions, at most 9.9"), "{over:?}");
@@ -261,19 +236,19 @@ mod tests {
 
     #[test]
     fn a_driver_call_more_or_less_fails() {
-        let counted = parse_calls("off\nlanded cuA=2 cuB=1\n");
-        let limits = |text: &str| toml::from_str::<Calls>(text).expect("a table");
-        let exact = limits("[off]\n[landed]\ncuA = 2\ncuB = 1\n");
-        assert_eq!(check_calls(&counted, &exact), [""; 0]);
-        for (text, problems) in [
-            ("[off]\n[landed]\ncuA = 2\n", 1),
-            ("[off]\n[landed]\ncuA = 3\ncuB = 1\ncuC = 1\n", 2),
-            ("[off]\ncuA = 1\n[landed]\ncuA = 2\ncuB = 1\n", 1),
-            ("[off]\n", 1),
-            ("[off]\n[landed]\ncuA = 2\ncuB = 1\n[gone]\n", 1),
+        let calls = |text: &str| toml::from_str::<Calls>(text).expect("a table");
+        let counted = calls("[off]\n[landed]\ncuA = 2\ncuB = 1\n");
+        assert_eq!(check_calls(&counted, &counted), [""; 0]);
+        for (text, wrong) in [
+            ("[off]\n[landed]\ncuA = 2\n", "landed"),
+            ("[off]\n[landed]\ncuA = 3\ncuB = 1\n", "landed"),
+            ("[off]\n[landed]\ncuA = 2\ncuB = 1\ncuC = 1\n", "landed"),
+            ("[off]\ncuA = 1\n[landed]\ncuA = 2\ncuB = 1\n", "off"),
+            ("[off]\n", "landed"),
+            ("[off]\n[landed]\ncuA = 2\ncuB = 1\n[gone]\n", "gone"),
         ] {
-            let found = check_calls(&counted, &limits(text));
-            assert_eq!(found.len(), problems, "{text}: {found:?}");
+            let found = check_calls(&counted, &calls(text));
+            assert!(found.len() == 1 && found[0].starts_with(wrong), "{text}: {found:?}");
         }
     }
 }

@@ -4,5 +4,5 @@
 fn main() -> std::process::ExitCode {
     // Who reads no further ends it, as any program in a pipe.
     sigpipe::reset();
-    metrale_bench::gpu::main(std::env::args_os().skip(1).collect())
+    metrale_bench::gpu::main()
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Budget {
     ends: Instant,
     /// Only a few of everything.
-    quick: bool,
+    pub(crate) quick: bool,
 }
 
 /// Most rounds of anything where only a look is asked for.
@@ -33,11 +33,6 @@ impl Budget {
         let ends = self.ends;
         (0..most).take_while(move |round| *round < least || Instant::now() < ends)
     }
-
-    /// `many`, or `few` where a quick run is asked for.
-    pub(crate) fn many<T>(&self, many: T, few: T) -> T {
-        if self.quick { few } else { many }
-    }
 }
 
 #[cfg(test)]
@@ -60,6 +55,5 @@ mod tests {
         assert_eq!(quick.rounds(1, 100).count(), QUICK_ROUNDS as usize);
         assert_eq!(quick.rounds(6, 100).count(), 6);
         assert_eq!(quick.rounds(1, 2).count(), 2);
-        assert_eq!(quick.many(9, 1), 1);
     }
 }

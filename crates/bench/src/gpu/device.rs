@@ -7,25 +7,16 @@
 //! section.
 
 use super::Failure;
-use super::cuda::{Functions, called};
+use super::cuda::{Event, Functions, Stream, called};
 use super::ptx::KERNELS;
 use metrale_gpu_runtime::timing::{ContextRef, KernelRef, StreamRef};
 use metrale_gpu_sys::cuda::{CUevent, Driver, EVENT_DEFAULT, Status};
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
-/// A stream that does not wait for the legacy one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stream(pub(super) u64);
-/// An event that takes the time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Event(pub(super) u64);
 /// A kernel that takes one number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel(u64);
-/// A graph, ready to be launched.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Graph(pub(super) u64);
 
 /// `CU_STREAM_NON_BLOCKING`.
 const NON_BLOCKING: u32 = 1;
@@ -33,7 +24,7 @@ const NON_BLOCKING: u32 = 1;
 /// See the module.
 pub(crate) struct Gpu {
     pub(crate) driver: Arc<Driver>,
-    pub(super) cuda: Functions,
+    pub(crate) cuda: Functions,
     pub(crate) context: u64,
     /// Does nothing.
     pub(crate) empty: Kernel,
@@ -54,81 +45,35 @@ impl Gpu {
     pub(crate) fn open(driver: Arc<Driver>, ordinal: u32) -> Result<Self, Failure> {
         let cuda = Functions::load(&driver)?;
         let context = cuda.context(ordinal)?;
-        let nothing = Kernel(0);
-        let mut gpu = Self {
-            driver,
-            cuda,
-            context,
-            empty: nothing,
-            spin: nothing,
-            stamp: nothing,
-            ticks: nothing,
-            memory: 0,
-        };
-        gpu.enter()?;
-        gpu.load()?;
-        gpu.cuda.alloc(&mut gpu.memory, 8 * TICKS)?;
+        cuda.set_current(context)?;
+        let [empty, spin, stamp, ticks] = load(&cuda)?;
+        let memory = cuda.alloc(8 * TICKS)?;
+        let gpu = Self { driver, cuda, context, empty, spin, stamp, ticks, memory };
         // A driver may load a kernel only when it is first run.
         let stream = gpu.stream()?;
         for kernel in [gpu.empty, gpu.spin] {
             gpu.launch(kernel, stream, 0)?;
         }
         gpu.stamped(stream, 0)?;
-        gpu.sync(stream)?;
         gpu.tick(stream)?;
         Ok(gpu)
     }
 
-    /// Makes the context current on this thread.
-    pub(crate) fn enter(&self) -> Result<(), Failure> {
-        self.cuda.set_current(self.context)
-    }
-
-    fn load(&mut self) -> Result<(), Failure> {
-        let mut module = 0;
-        let text = CString::new(KERNELS).unwrap_or_default();
-        // SAFETY: a C string.
-        let status = unsafe { (self.cuda.load)(&mut module, text.as_ptr()) };
-        called(c"cuModuleLoadData", status)?;
-        let find = |name: &CStr| {
-            let mut kernel = 0;
-            // SAFETY: a C string.
-            let found = unsafe { (self.cuda.function)(&mut kernel, module, name.as_ptr()) };
-            called(c"cuModuleGetFunction", found).map(|()| Kernel(kernel))
-        };
-        let [empty, spin, stamp, ticks] = [c"empty", c"spin", c"stamp", c"ticks"].map(find);
-        (self.empty, self.spin) = (empty?, spin?);
-        (self.stamp, self.ticks) = (stamp?, ticks?);
-        Ok(())
-    }
-
-    pub(crate) fn is_simulated(&self) -> bool {
-        self.driver.is_simulated()
-    }
-
     pub(crate) fn stream(&self) -> Result<Stream, Failure> {
-        let mut stream = 0;
-        self.cuda.new_stream(&mut stream, NON_BLOCKING)?;
-        Ok(Stream(stream))
+        self.cuda.stream(NON_BLOCKING)
     }
 
     pub(crate) fn event(&self) -> Result<Event, Failure> {
-        let mut event = 0;
-        self.cuda.new_event(&mut event, EVENT_DEFAULT)?;
-        Ok(Event(event))
+        self.cuda.event(EVENT_DEFAULT)
     }
 
     pub(crate) fn events(&self, count: usize) -> Result<Vec<Event>, Failure> {
         (0..count).map(|_| self.event()).collect()
     }
 
-    pub(crate) fn record(&self, event: Event, stream: Stream) -> Result<(), Failure> {
-        self.cuda.record(event.0, stream.0)
-    }
-
     /// Whether the event is over.
     pub(crate) fn query(&self, event: Event) -> Result<bool, Failure> {
-        match self.cuda.query(event.0) {
+        match self.cuda.query(event) {
             Ok(()) => Ok(true),
             Err(Failure::Call { status, .. }) if status == Status::ERROR_NOT_READY => Ok(false),
             Err(failure) => Err(failure),
@@ -138,35 +83,17 @@ impl Gpu {
     /// Nanoseconds between two events that are over, by the first form of the
     /// read.
     pub(crate) fn elapsed(&self, from: Event, to: Event) -> Result<f64, Failure> {
-        let mut ms = f32::NAN;
-        self.cuda.elapsed(&mut ms, from.0, to.0)?;
-        Ok((f64::from(ms) * 1e6).round())
+        self.cuda.elapsed_ms(from, to).map(ns)
     }
 
-    /// The second form of the read, where the driver has it.
-    pub(crate) fn read_v2(&self, from: Event, to: Event) -> Option<Result<f32, Failure>> {
-        let read = self.driver.api().event_elapsed_time_v2?;
+    /// The same by the second form, where the driver has it.
+    pub(crate) fn elapsed_v2(&self, from: Event, to: Event) -> Result<f64, Failure> {
+        let name = c"cuEventElapsedTime_v2";
+        let read = self.driver.api().event_elapsed_time_v2.ok_or(Failure::Missing(name))?;
         let mut ms = f32::NAN;
         // SAFETY: live events, and a pointer to a live float.
         let status = unsafe { read(&raw mut ms, from.0 as CUevent, to.0 as CUevent) };
-        Some(called(c"cuEventElapsedTime_v2", status).map(|()| ms))
-    }
-
-    /// What `cuStreamIsCapturing` tells.
-    pub(crate) fn capturing(&self, stream: Stream) -> Result<u32, Failure> {
-        let mut told = u32::MAX;
-        self.cuda.capturing(stream.0, &mut told)?;
-        Ok(told)
-    }
-
-    /// Puts this thread into a capture mode and gives the one before.
-    pub(crate) fn exchange_mode(&self, mut mode: u32) -> Result<u32, Failure> {
-        self.cuda.exchange_mode(&mut mode)?;
-        Ok(mode)
-    }
-
-    pub(crate) fn sync(&self, stream: Stream) -> Result<(), Failure> {
-        self.cuda.sync_stream(stream.0)
+        called(name, status).map(|()| ns(ms))
     }
 
     /// Launches one thread of a kernel of one argument.
@@ -191,7 +118,7 @@ impl Gpu {
         let (arguments, none) = (arguments.as_mut_ptr(), std::ptr::null_mut());
         let launch = self.cuda.launch;
         // SAFETY: a loaded kernel that takes so many numbers, and a live stream.
-        let status = unsafe { launch(kernel.0, 1, 1, 1, 1, 1, 1, 0, stream.0, arguments, none) };
+        let status = unsafe { launch(kernel.0, 1, 1, 1, 1, 1, 1, 0, stream, arguments, none) };
         called(c"cuLaunchKernel", status)
     }
 
@@ -218,40 +145,53 @@ impl Gpu {
     /// Times of `%globaltimer` that follow each other and differ, ns.
     pub(crate) fn tick(&self, stream: Stream) -> Result<Vec<f64>, Failure> {
         self.launch_with(self.ticks, stream, [self.memory, TICKS as u64])?;
-        self.sync(stream)?;
+        self.cuda.sync(stream)?;
         let mut times = vec![0u64; TICKS];
         self.read(&mut times)?;
         let first = times.first().copied().unwrap_or(0);
         Ok(times.iter().map(|time| time.wrapping_sub(first) as f64).collect())
     }
 
-    pub(crate) fn begin_capture(&self, stream: Stream, mode: u32) -> Result<(), Failure> {
-        self.cuda.begin_capture(stream.0, mode)
-    }
-
     /// Ends a capture; whether it succeeded and gave a graph, which is destroyed.
     pub(crate) fn end_capture(&self, stream: Stream) -> bool {
         let mut graph = 0;
-        let ended = self.cuda.end_capture(stream.0, &mut graph);
+        let ended = self.cuda.end_capture(stream, &mut graph);
         ended.is_ok() && graph != 0 && self.cuda.destroy_graph(graph).is_ok()
     }
 
-    /// A graph of `nodes` kernels that run for `ns` each, one after another.
-    pub(crate) fn graph(&self, stream: Stream, nodes: usize, ns: u64) -> Result<Graph, Failure> {
-        self.begin_capture(stream, metrale_gpu_sys::cuda::CAPTURE_MODE_RELAXED)?;
-        for _ in 0..nodes {
-            self.launch(self.spin, stream, ns)?;
-        }
-        let (mut graph, mut ready) = (0, 0);
-        self.cuda.end_capture(stream.0, &mut graph)?;
-        self.cuda.instantiate(&mut ready, graph, 0)?;
-        Ok(Graph(ready))
+    /// Free memory of the device, bytes.
+    pub(crate) fn free(&self) -> Result<usize, Failure> {
+        let (mut free, mut total) = (0, 0);
+        self.cuda.memory(&mut free, &mut total)?;
+        Ok(free)
     }
 
-    #[inline]
-    pub(crate) fn launch_graph(&self, graph: Graph, stream: Stream) -> Result<(), Failure> {
-        self.cuda.launch_graph(graph.0, stream.0)
+    /// Orders `second` behind what is on `first` now.
+    pub(crate) fn order(&self, first: Stream, event: Event, second: Stream) -> Result<(), Failure> {
+        self.cuda.record(event, first)?;
+        self.cuda.wait(second, event, 0)
     }
+}
+
+/// The kernels, in the order of [`KERNELS`].
+fn load(cuda: &Functions) -> Result<[Kernel; 4], Failure> {
+    let mut module = 0;
+    let text = CString::new(KERNELS).unwrap_or_default();
+    // SAFETY: a C string.
+    let status = unsafe { (cuda.load)(&mut module, text.as_ptr()) };
+    called(c"cuModuleLoadData", status)?;
+    let mut kernels = [Kernel(0); 4];
+    for (kernel, name) in kernels.iter_mut().zip([c"empty", c"spin", c"stamp", c"ticks"]) {
+        // SAFETY: a C string.
+        let found = unsafe { (cuda.function)(&mut kernel.0, module, name.as_ptr()) };
+        called(c"cuModuleGetFunction", found)?;
+    }
+    Ok(kernels)
+}
+
+/// Whole nanoseconds of a reading.
+fn ns(ms: f32) -> f64 {
+    (f64::from(ms) * 1e6).round()
 }
 
 impl Stream {

@@ -2,65 +2,50 @@
 //! Recorders as a server would have them, and its steps.
 
 use super::Failure;
-use super::device::{Event, Gpu, Graph, Stream};
+use super::cuda::{Event, Graph, Stream};
+use super::device::Gpu;
 use metrale_gpu_runtime::timing::{
     ContextRef, GraphRef, Harvest, LANE_SLOTS, Recorder, RecorderConfig, SPAN_SLOTS,
 };
-use metrale_telemetry::kernel::LANES;
-use metrale_telemetry::{Level, Sampling, Telemetry, TelemetryConfig};
+use metrale_telemetry::kernel::{LANE_DECODE, LANES};
+use metrale_telemetry::{Level, Sampling, Step, Telemetry, TelemetryConfig};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What watches a step.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Watch {
-    pub(crate) name: &'static str,
-    /// `None`: no recorder at all.
-    pub(crate) config: Option<TelemetryConfig>,
+const fn config(level: Level, every: u64, sampling: Sampling) -> TelemetryConfig {
+    TelemetryConfig { level, every, sampling, seed: 0 }
 }
-
-const fn watch(name: &'static str, level: Level, every: u64, sampling: Sampling) -> Watch {
-    let config = TelemetryConfig { level, every, sampling, seed: 0 };
-    Watch { name, config: Some(config) }
-}
-
-/// No recorder.
-pub(crate) const BARE: Watch = Watch { name: "no recorder", config: None };
 
 /// Every step armed.
-pub(crate) const EVERY: Watch = watch("Kernel, N = 1", Level::Kernel, 1, Sampling::Hashed);
+pub(crate) const EVERY: TelemetryConfig = config(Level::Kernel, 1, Sampling::Hashed);
 /// The default.
-pub(crate) const DEFAULT: Watch = watch("Kernel, N = 64", Level::Kernel, 64, Sampling::Hashed);
+pub(crate) const DEFAULT: TelemetryConfig = config(Level::Kernel, 64, Sampling::Hashed);
 
-/// All of them, the bare step first.
-pub(crate) const WATCHES: [Watch; 6] = [
-    BARE,
-    watch("Off", Level::Off, 64, Sampling::Hashed),
-    watch("Basic", Level::Basic, 64, Sampling::Hashed),
-    DEFAULT,
-    watch("Kernel, Spread, N = 64", Level::Kernel, 64, Sampling::Spread),
-    EVERY,
+/// What watches a step, the bare step first.
+pub(crate) const WATCHES: [(&str, Option<TelemetryConfig>); 6] = [
+    ("no recorder", None),
+    ("Off", Some(config(Level::Off, 64, Sampling::Hashed))),
+    ("Basic", Some(config(Level::Basic, 64, Sampling::Hashed))),
+    ("Kernel, N = 64", Some(DEFAULT)),
+    ("Kernel, Spread, N = 64", Some(config(Level::Kernel, 64, Sampling::Spread))),
+    ("Kernel, N = 1", Some(EVERY)),
 ];
 
 /// Telemetry that is never dropped.
 pub(crate) fn telemetry(config: TelemetryConfig) -> Result<&'static Telemetry, Failure> {
     let telemetry = Telemetry::new().leak();
-    let configured = telemetry.configure(config);
-    configured.map_err(|error| Failure::Other(error.to_string()))?;
+    telemetry.configure(config).map_err(Failure::other)?;
     Ok(telemetry)
 }
 
-/// A recorder over `telemetry` with everything else at its default.
-pub(crate) fn recorder(
-    gpu: &Gpu,
-    telemetry: &'static Telemetry,
-    harvest: Harvest,
-) -> Result<Recorder, Failure> {
-    recorder_of(gpu, telemetry, RecorderConfig { harvest, ..RecorderConfig::default() })
+/// A recorder over telemetry of its own, which somebody harvests.
+pub(crate) fn explicit(gpu: &Gpu, config: TelemetryConfig) -> Result<Recorder, Failure> {
+    let harvest = Harvest::Explicit;
+    recorder(gpu, telemetry(config)?, RecorderConfig { harvest, ..RecorderConfig::default() })
 }
 
 /// A recorder over `telemetry`.
-pub(crate) fn recorder_of(
+pub(crate) fn recorder(
     gpu: &Gpu,
     telemetry: &'static Telemetry,
     config: RecorderConfig,
@@ -69,7 +54,27 @@ pub(crate) fn recorder_of(
     // SAFETY: the context lives as long as the process.
     let made =
         unsafe { Recorder::from_raw(driver, ContextRef::from_raw(gpu.context), telemetry, config) };
-    made.map_err(|error| Failure::Other(error.to_string()))
+    made.map_err(Failure::other)
+}
+
+/// One launch in a span of its own on the stream.
+pub(crate) fn span(
+    gpu: &Gpu,
+    stream: Stream,
+    recorder: &Recorder,
+    step: Step,
+    launch: impl FnOnce() -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let token = recorder.begin_launch(step, LANE_DECODE, gpu.spin.named(), stream.of(gpu));
+    let token = token.ok_or_else(dropped)?;
+    launch()?;
+    recorder.end_launch(token, stream.of(gpu));
+    Ok(())
+}
+
+/// Where there is no span to measure.
+pub(crate) fn dropped() -> Failure {
+    Failure::Other("the recorder gave no span".to_owned())
 }
 
 /// What a lane launches.
@@ -93,7 +98,7 @@ pub(crate) fn step(
             Work::Eager { launches, ns } => {
                 (0..launches).try_for_each(|_| gpu.launch(gpu.spin, stream, ns))
             }
-            Work::Graph(graph) => gpu.launch_graph(graph, stream),
+            Work::Graph(graph) => gpu.cuda.launch_graph(graph, stream),
         };
     };
     let step = recorder.step();
@@ -109,7 +114,7 @@ pub(crate) fn step(
             }
             Work::Graph(graph) if lane + 1 == LANES.len() => {
                 let _launch = guard.launch_guard(name);
-                gpu.launch_graph(graph, stream)?;
+                gpu.cuda.launch_graph(graph, stream)?;
             }
             Work::Graph(_) => {}
         }
@@ -152,33 +157,15 @@ pub(crate) fn settle(recorder: &Recorder) -> Result<(), Failure> {
     }
 }
 
-/// Two events around what is to be timed on the GPU by the bench itself.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Around {
-    from: Event,
-    to: Event,
-}
-
-impl Around {
-    pub(crate) fn new(gpu: &Gpu) -> Result<Self, Failure> {
-        Ok(Self { from: gpu.event()?, to: gpu.event()? })
-    }
-
-    /// Runs `work` between the two events; what it gives.
-    pub(crate) fn run<T>(
-        &self,
-        gpu: &Gpu,
-        stream: Stream,
-        work: impl FnOnce() -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        gpu.record(self.from, stream)?;
-        let given = work()?;
-        gpu.record(self.to, stream)?;
-        Ok(given)
-    }
-
-    /// GPU nanoseconds between them; both are over.
-    pub(crate) fn ns(&self, gpu: &Gpu) -> Result<f64, Failure> {
-        gpu.elapsed(self.from, self.to)
-    }
+/// Runs `work` between two events, which tell what it takes on the GPU.
+pub(crate) fn between<T>(
+    gpu: &Gpu,
+    stream: Stream,
+    [from, to]: [Event; 2],
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    gpu.cuda.record(from, stream)?;
+    let given = work()?;
+    gpu.cuda.record(to, stream)?;
+    Ok(given)
 }

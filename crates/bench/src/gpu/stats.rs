@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is told of many readings of one figure.
 
+use super::page::figure;
+use serde_json::Value;
+
 /// The reading that at least the share `q` of `sorted` is at or below (the
 /// nearest rank); `None` of nothing.
 pub(crate) fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
@@ -16,7 +19,13 @@ pub(crate) struct Summary {
     pub(crate) median: f64,
     pub(crate) p99: f64,
     pub(crate) most: f64,
-    pub(crate) mean: f64,
+}
+
+impl Summary {
+    /// Least, median, 99th percentile and most, in whole numbers.
+    pub(crate) fn spread(&self) -> [Value; 4] {
+        [self.least, self.median, self.p99, self.most].map(|reading| figure(reading, 0))
+    }
 }
 
 /// `None` of nothing. Readings are numbers.
@@ -29,7 +38,6 @@ pub(crate) fn summary(mut readings: Vec<f64>) -> Option<Summary> {
         median: quantile(&readings, 0.5)?,
         p99: quantile(&readings, 0.99)?,
         most: *readings.last()?,
-        mean: readings.iter().sum::<f64>() / count as f64,
     })
 }
 
@@ -64,7 +72,7 @@ mod tests {
     fn a_summary_sorts_for_itself() {
         let found = summary(vec![4.0, -1.0, 3.0, 2.0]).expect("readings");
         assert_eq!((found.count, found.least, found.median), (4, -1.0, 2.0));
-        assert_eq!((found.p99, found.most, found.mean), (4.0, 4.0, 2.0));
+        assert_eq!((found.p99, found.most), (4.0, 4.0));
         assert_eq!(summary(Vec::new()), None);
     }
 

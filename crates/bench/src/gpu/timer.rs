@@ -7,8 +7,10 @@
 
 use super::Failure;
 use super::budget::Budget;
-use super::item::Cell;
+use super::page::figure;
 use super::stats::{quantile, summary};
+use serde_json::{Value, json};
+use std::hint::black_box;
 use std::time::Instant;
 
 /// What a call costs, in host nanoseconds.
@@ -21,16 +23,13 @@ pub(crate) struct Cost {
     pub(crate) calls: usize,
 }
 
-/// Columns for [`Cost::cells`].
-pub(crate) const COLUMNS: [(&str, &str); 3] = [("median", "ns"), ("p99", "ns"), ("calls", "count")];
+/// Columns of [`Cost::row`] after the first.
+pub(crate) const COLUMNS: [&str; 3] = ["median, ns", "p99, ns", "calls"];
 
 impl Cost {
-    pub(crate) fn cells(&self) -> [Cell; 3] {
-        [
-            Cell::number(self.median_ns, 1),
-            Cell::number(self.p99_ns, 0),
-            Cell::count(self.calls as u64),
-        ]
+    /// A row that begins with `what`.
+    pub(crate) fn row(&self, what: impl Into<Value>) -> Value {
+        json!([what.into(), figure(self.median_ns, 1), figure(self.p99_ns, 0), self.calls])
     }
 }
 
@@ -39,14 +38,15 @@ const WARM: u32 = 2;
 const LEAST: u32 = WARM + 2;
 
 /// Calls `call` in rounds of `calls`, each after `prepare`.
-pub(crate) fn cost(
+pub(crate) fn cost<T>(
     budget: &Budget,
     rounds: u32,
     calls: usize,
     mut prepare: impl FnMut() -> Result<(), Failure>,
-    mut call: impl FnMut(usize) -> Result<(), Failure>,
+    mut call: impl FnMut(usize) -> Result<T, Failure>,
 ) -> Result<Cost, Failure> {
     let clock = clock_ns();
+    let mut call = |at| call(at).map(|given| drop(black_box(given)));
     let (mut means, mut singles) = (Vec::new(), Vec::new());
     for round in budget.rounds(LEAST, rounds.max(LEAST)) {
         prepare()?;
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_call_that_fails_ends_it() {
         let budget = Budget::new(Duration::from_secs(60), false);
-        let fails = |_| Err(Failure::Other("it failed".into()));
+        let fails = |_| Err::<(), _>(Failure::Other("it failed".into()));
         let error = cost(&budget, 4, 1, || Ok(()), fails).expect_err("failed");
         assert_eq!(error.to_string(), "it failed");
     }

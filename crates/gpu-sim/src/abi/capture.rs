@@ -7,10 +7,10 @@ use std::ptr;
 
 use metrale_gpu_sys::cuda::Status;
 
-use super::{Out, call, put, put_if, some};
+use super::{Out, put, put_if, some};
 use crate::graph::node_handle;
 use crate::symbols::Symbol;
-use crate::thread::{RELAXED, Thread};
+use crate::thread::RELAXED;
 use crate::world::{Init, Outcome, World};
 
 /// `CUstreamCaptureStatus`.
@@ -18,25 +18,20 @@ const NONE: u32 = 0;
 const ACTIVE: u32 = 1;
 const INVALIDATED: u32 = 2;
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuStreamBeginCapture_v2(stream: u64, mode: c_uint) -> u32 {
-    let symbol = Symbol::cuStreamBeginCapture_v2;
-    call(symbol, 0, stream, |world, thread| {
+exports! {
+    fn cuStreamBeginCapture_v2(stream: u64, mode: c_uint) in call(0, stream) |world, thread| {
         let key = world.stream_key(thread, stream, false)?;
         world.begin_capture(thread, key, mode)
-    })
-}
+    }
 
-/// The graph is NULL where the capture did not end well.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuStreamEndCapture(stream: u64, out: Out<'_, u64>) -> u32 {
-    call(Symbol::cuStreamEndCapture, 0, stream, |world, thread| {
+    /// The graph is NULL where the capture did not end well.
+    fn cuStreamEndCapture(stream: u64, out: Out<'_, u64>) in call(0, stream) |world, thread| {
         some(&out)?;
         let key = world.stream_key(thread, stream, false)?;
         let graph = world.end_capture(thread, key);
         put(out, graph.unwrap_or(0))?;
         graph.map(|_| ())
-    })
+    }
 }
 
 /// Status and id of the capture a stream is in; 906, harmlessly, for the legacy
@@ -55,29 +50,14 @@ fn state(world: &mut World, key: u64) -> Result<(u32, u64), Status> {
     }
 }
 
-fn is_capturing(
-    world: &mut World,
-    thread: Thread,
-    out: Out<'_, u32>,
-    (stream, per_thread): (u64, bool),
-) -> Outcome {
-    let key = world.stream_key(thread, stream, per_thread)?;
-    some(&out)?;
-    let (status, _) = state(world, key)?;
-    put(out, status)
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuStreamIsCapturing(stream: u64, out: Out<'_, u32>) -> u32 {
-    call(Symbol::cuStreamIsCapturing, 0, stream, |world, thread| {
-        is_capturing(world, thread, out, (stream, false))
-    })
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuStreamIsCapturing_ptsz(stream: u64, out: Out<'_, u32>) -> u32 {
-    let symbol = Symbol::cuStreamIsCapturing_ptsz;
-    call(symbol, 0, stream, |world, thread| is_capturing(world, thread, out, (stream, true)))
+exports! {
+    fn cuStreamIsCapturing / cuStreamIsCapturing_ptsz(stream: u64, out: Out<'_, u32>)
+    in call(0, stream) |world, thread, is_twin| {
+        let key = world.stream_key(thread, stream, is_twin)?;
+        some(&out)?;
+        let (status, _) = state(world, key)?;
+        put(out, status)
+    }
 }
 
 /// Where the optional results of `cuStreamGetCaptureInfo` go.
@@ -108,51 +88,38 @@ fn info(world: &mut World, key: u64, status_out: Out<'_, u32>, out: Info<'_>) ->
     Ok(())
 }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuStreamGetCaptureInfo(
-    stream: u64,
-    status: Out<'_, u32>,
-    id: Out<'_, u64>,
-) -> u32 {
-    let symbol = Symbol::cuStreamGetCaptureInfo;
-    call(symbol, 0, stream, |world, thread| {
+exports! {
+    fn cuStreamGetCaptureInfo(stream: u64, status: Out<'_, u32>, id: Out<'_, u64>)
+    in call(0, stream) |world, thread| {
         let key = world.stream_key(thread, stream, false)?;
         let out = Info { id, ..Info::default() };
         info(world, key, status, out)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuStreamGetCaptureInfo_v2(
-    stream: u64,
-    status: Out<'_, u32>,
-    id: Out<'_, u64>,
-    graph: Out<'_, u64>,
-    deps: Out<'_, *const u64>,
-    count: Out<'_, usize>,
-) -> u32 {
-    let symbol = Symbol::cuStreamGetCaptureInfo_v2;
-    call(symbol, 0, stream, |world, thread| {
+    fn cuStreamGetCaptureInfo_v2(
+        stream: u64,
+        status: Out<'_, u32>,
+        id: Out<'_, u64>,
+        graph: Out<'_, u64>,
+        deps: Out<'_, *const u64>,
+        count: Out<'_, usize>,
+    ) in call(0, stream) |world, thread| {
         let key = world.stream_key(thread, stream, false)?;
         let out = Info { id, graph, deps, count };
         info(world, key, status, out)
-    })
-}
+    }
 
-/// 402 where dependencies are asked for without their edge data. Edge data is
-/// NULL: every edge is an ordinary one.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuStreamGetCaptureInfo_v3(
-    stream: u64,
-    status: Out<'_, u32>,
-    id: Out<'_, u64>,
-    graph: Out<'_, u64>,
-    deps: Out<'_, *const u64>,
-    edges: Out<'_, *const u64>,
-    count: Out<'_, usize>,
-) -> u32 {
-    let symbol = Symbol::cuStreamGetCaptureInfo_v3;
-    call(symbol, 0, stream, |world, thread| {
+    /// 402 where dependencies are asked for without their edge data. Edge data is
+    /// NULL: every edge is an ordinary one.
+    fn cuStreamGetCaptureInfo_v3(
+        stream: u64,
+        status: Out<'_, u32>,
+        id: Out<'_, u64>,
+        graph: Out<'_, u64>,
+        deps: Out<'_, *const u64>,
+        edges: Out<'_, *const u64>,
+        count: Out<'_, usize>,
+    ) in call(0, stream) |world, thread| {
         let key = world.stream_key(thread, stream, false)?;
         if deps.is_some() && edges.is_none() {
             return Err(Status::ERROR_LOSSY_QUERY);
@@ -160,15 +127,11 @@ pub(crate) extern "C" fn cuStreamGetCaptureInfo_v3(
         put_if(edges, ptr::null());
         let out = Info { id, graph, deps, count };
         info(world, key, status, out)
-    })
-}
+    }
 
-/// Works once `cuInit` was tried, even if it failed; before that 3, and the
-/// caller's mode is left alone.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuThreadExchangeStreamCaptureMode(mode: Option<&mut u32>) -> u32 {
-    let symbol = Symbol::cuThreadExchangeStreamCaptureMode;
-    call(symbol, 0, 0, |world, thread| {
+    /// Works once `cuInit` was tried, even if it failed; before that 3, and the
+    /// caller's mode is left alone.
+    fn cuThreadExchangeStreamCaptureMode(mode: Option<&mut u32>) in call(0, 0) |world, thread| {
         if world.init == Init::NotYet {
             return Err(Status::ERROR_NOT_INITIALIZED);
         }
@@ -178,5 +141,5 @@ pub(crate) extern "C" fn cuThreadExchangeStreamCaptureMode(mode: Option<&mut u32
         }
         *mode = thread.set_mode(*mode);
         Ok(())
-    })
+    }
 }

@@ -7,14 +7,13 @@ use std::ffi::{c_int, c_uint, c_void};
 use metrale_gpu_sys::cuda::Status;
 
 use super::device::device;
-use super::{Out, call, put, put_if, some};
+use super::{Out, put, put_if, some};
 use crate::symbols::Symbol;
 use crate::thread::Thread;
 use crate::world::{Outcome, Primary, World};
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuDevicePrimaryCtxRetain(out: Out<'_, u64>, ordinal: c_int) -> u32 {
-    call(Symbol::cuDevicePrimaryCtxRetain, 0, 0, |world, _| {
+exports! {
+    fn cuDevicePrimaryCtxRetain(out: Out<'_, u64>, ordinal: c_int) in call(0, 0) |world, _| {
         some(&out)?;
         let place = device(world, ordinal)?;
         let primary = world.primaries.get(place).copied().unwrap_or_default();
@@ -24,13 +23,10 @@ pub(crate) extern "C" fn cuDevicePrimaryCtxRetain(out: Out<'_, u64>, ordinal: c_
             *primary = Primary { context, retained: primary.retained + 1 };
         }
         put(out, context)
-    })
-}
+    }
 
-/// Destroys the context at the last release; 201 if it is not retained.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuDevicePrimaryCtxRelease_v2(ordinal: c_int) -> u32 {
-    call(Symbol::cuDevicePrimaryCtxRelease_v2, 0, 0, |world, _| {
+    /// Destroys the context at the last release; 201 if it is not retained.
+    fn cuDevicePrimaryCtxRelease_v2(ordinal: c_int) in call(0, 0) |world, _| {
         let place = device(world, ordinal)?;
         let primary = world.primaries.get_mut(place);
         let primary = primary.ok_or(Status::ERROR_INVALID_DEVICE)?;
@@ -43,14 +39,11 @@ pub(crate) extern "C" fn cuDevicePrimaryCtxRelease_v2(ordinal: c_int) -> u32 {
             world.destroy_context(context);
         }
         Ok(())
-    })
-}
+    }
 
-/// Destroys what the context holds under everyone who retained it. The handle
-/// stays, the context behind it is new.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuDevicePrimaryCtxReset_v2(ordinal: c_int) -> u32 {
-    call(Symbol::cuDevicePrimaryCtxReset_v2, 0, 0, |world, _| {
+    /// Destroys what the context holds under everyone who retained it. The handle
+    /// stays, the context behind it is new.
+    fn cuDevicePrimaryCtxReset_v2(ordinal: c_int) in call(0, 0) |world, _| {
         let place = device(world, ordinal)?;
         let primary = world.primaries.get(place).copied().unwrap_or_default();
         if primary.retained > 0 {
@@ -61,7 +54,7 @@ pub(crate) extern "C" fn cuDevicePrimaryCtxReset_v2(ordinal: c_int) -> u32 {
             }
         }
         Ok(())
-    })
+    }
 }
 
 fn create(world: &mut World, thread: Thread, out: Out<'_, u64>, ordinal: c_int) -> Outcome {
@@ -75,31 +68,23 @@ fn create(world: &mut World, thread: Thread, out: Out<'_, u64>, ordinal: c_int) 
     put(out, context)
 }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuCtxCreate_v2(out: Out<'_, u64>, _flags: c_uint, ordinal: c_int) -> u32 {
-    call(Symbol::cuCtxCreate_v2, 0, 0, |world, thread| create(world, thread, out, ordinal))
-}
+exports! {
+    fn cuCtxCreate_v2(out: Out<'_, u64>, _flags: c_uint, ordinal: c_int)
+    in call(0, 0) |world, thread| {
+        create(world, thread, out, ordinal)
+    }
 
-/// Creation parameters (affinity, graphics) are not simulated: 801 if there are any.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuCtxCreate_v4(
-    out: Out<'_, u64>,
-    parameters: *mut c_void,
-    _flags: c_uint,
-    ordinal: c_int,
-) -> u32 {
-    call(Symbol::cuCtxCreate_v4, 0, 0, |world, thread| {
+    /// Creation parameters (affinity, graphics) are not simulated: 801 if there are any.
+    fn cuCtxCreate_v4(out: Out<'_, u64>, parameters: *mut c_void, _flags: c_uint, ordinal: c_int)
+    in call(0, 0) |world, thread| {
         if !parameters.is_null() {
             return Err(Status::ERROR_NOT_SUPPORTED);
         }
         create(world, thread, out, ordinal)
-    })
-}
+    }
 
-/// NULL gives 1, even before `cuInit`.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuCtxDestroy_v2(context: u64) -> u32 {
-    call(Symbol::cuCtxDestroy_v2, context, 0, |world, thread| {
+    /// NULL gives 1, even before `cuInit`.
+    fn cuCtxDestroy_v2(context: u64) in call(context, 0) |world, thread| {
         if context == 0 {
             return Err(Status::ERROR_INVALID_VALUE);
         }
@@ -111,93 +96,65 @@ pub(crate) extern "C" fn cuCtxDestroy_v2(context: u64) -> u32 {
         }
         world.destroy_context(context);
         Ok(())
-    })
-}
+    }
 
-/// 0 and NULL where there is none; a destroyed one is still told.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuCtxGetCurrent(out: Out<'_, u64>) -> u32 {
-    call(Symbol::cuCtxGetCurrent, 0, 0, |world, thread| {
+    /// 0 and NULL where there is none; a destroyed one is still told.
+    fn cuCtxGetCurrent(out: Out<'_, u64>) in call(0, 0) |world, thread| {
         world.ready()?;
         put(out, thread.context())
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuCtxSetCurrent(context: u64) -> u32 {
-    call(Symbol::cuCtxSetCurrent, context, 0, |world, thread| {
+    fn cuCtxSetCurrent(context: u64) in call(context, 0) |world, thread| {
         world.ready()?;
         if context != 0 {
             world.context(context)?;
         }
         thread.set_context(context);
         Ok(())
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuCtxPushCurrent_v2(context: u64) -> u32 {
-    call(Symbol::cuCtxPushCurrent_v2, context, 0, |world, thread| {
+    fn cuCtxPushCurrent_v2(context: u64) in call(context, 0) |world, thread| {
         world.context(context)?;
         if thread.push_context(context) { Ok(()) } else { Err(Status::ERROR_OUT_OF_MEMORY) }
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuCtxPopCurrent_v2(out: Out<'_, u64>) -> u32 {
-    call(Symbol::cuCtxPopCurrent_v2, 0, 0, |world, thread| {
+    fn cuCtxPopCurrent_v2(out: Out<'_, u64>) in call(0, 0) |world, thread| {
         world.ready()?;
         let context = thread.pop_context();
         put_if(out, context.ok_or(Status::ERROR_INVALID_CONTEXT)?);
         Ok(())
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuCtxGetDevice(out: Out<'_, c_int>) -> u32 {
-    call(Symbol::cuCtxGetDevice, 0, 0, |world, thread| {
+    fn cuCtxGetDevice(out: Out<'_, c_int>) in call(0, 0) |world, thread| {
         let context = world.current(thread)?;
         put(out, world.context(context)?.device)
-    })
-}
+    }
 
-/// Waits for all streams of the current context.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuCtxSynchronize() -> u32 {
-    call(Symbol::cuCtxSynchronize, 0, 0, |world, thread| {
+    /// Waits for all streams of the current context.
+    fn cuCtxSynchronize() in call(0, 0) |world, thread| {
         let context = world.current(thread)?;
         world.context_wait(context)?;
-        let streams = world.streams.iter();
-        let ours = streams.filter(|(_, stream)| stream.context == context);
-        let end = ours.map(|(_, stream)| stream.busy_until).max();
-        world.wait(end.unwrap_or(0));
+        let end = world.completion_of(|stream| stream.context == context);
+        world.wait(end);
         Ok(())
-    })
-}
+    }
 
-/// NULL means the current context.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuCtxGetId(context: u64, out: Out<'_, u64>) -> u32 {
-    call(Symbol::cuCtxGetId, context, 0, |world, thread| {
+    /// NULL means the current context.
+    fn cuCtxGetId(context: u64, out: Out<'_, u64>) in call(context, 0) |world, thread| {
         let context = match context {
             0 => world.current(thread)?,
             given => given,
         };
         let id = world.context(context)?.id;
         put(out, id)
-    })
-}
+    }
 
-/// Either pointer may be NULL. The numbers are those of current devices.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuCtxGetStreamPriorityRange(
-    least: Out<'_, c_int>,
-    greatest: Out<'_, c_int>,
-) -> u32 {
-    call(Symbol::cuCtxGetStreamPriorityRange, 0, 0, |world, thread| {
+    /// Either pointer may be NULL. The numbers are those of current devices.
+    fn cuCtxGetStreamPriorityRange(least: Out<'_, c_int>, greatest: Out<'_, c_int>)
+    in call(0, 0) |world, thread| {
         world.current(thread)?;
         put_if(least, 0);
         put_if(greatest, -5);
         Ok(())
-    })
+    }
 }

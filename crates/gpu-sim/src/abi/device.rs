@@ -10,14 +10,13 @@ use std::sync::OnceLock;
 
 use metrale_gpu_sys::cuda::Status;
 
-use super::{Out, call, put};
+use super::{Out, put};
 use crate::memory::DEVICE_BYTES;
 use crate::symbols::Symbol;
 use crate::world::{Init, Outcome, Primary, World, set_initialised};
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuInit(flags: c_uint) -> u32 {
-    call(Symbol::cuInit, 0, 0, |world, _| {
+exports! {
+    fn cuInit(flags: c_uint) in call(0, 0) |world, _| {
         if flags != 0 {
             return Err(Status::ERROR_INVALID_VALUE);
         }
@@ -33,13 +32,12 @@ pub(crate) extern "C" fn cuInit(flags: c_uint) -> u32 {
         world.init = Init::Done;
         set_initialised(true);
         Ok(())
-    })
-}
+    }
 
-/// Works before `cuInit`, as the real one does.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuDriverGetVersion(version: Out<'_, c_int>) -> u32 {
-    call(Symbol::cuDriverGetVersion, 0, 0, |world, _| put(version, world.config.driver_version))
+    /// Works before `cuInit`, as the real one does.
+    fn cuDriverGetVersion(version: Out<'_, c_int>) in call(0, 0) |world, _| {
+        put(version, world.config.driver_version)
+    }
 }
 
 struct Texts {
@@ -67,18 +65,14 @@ fn text(out: Out<'_, *const c_char>, found: Option<*const c_char>) -> Outcome {
     found.map(|_| ()).ok_or(Status::ERROR_INVALID_VALUE)
 }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGetErrorName(error: u32, name: Out<'_, *const c_char>) -> u32 {
-    call(Symbol::cuGetErrorName, 0, 0, |_, _| {
+exports! {
+    fn cuGetErrorName(error: u32, name: Out<'_, *const c_char>) in call(0, 0) |_, _| {
         text(name, texts().get(&error).map(|texts| texts.name.as_ptr()))
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGetErrorString(error: u32, string: Out<'_, *const c_char>) -> u32 {
-    call(Symbol::cuGetErrorString, 0, 0, |_, _| {
+    fn cuGetErrorString(error: u32, string: Out<'_, *const c_char>) in call(0, 0) |_, _| {
         text(string, texts().get(&error).map(|texts| texts.meaning.as_ptr()))
-    })
+    }
 }
 
 /// 101 unless the device exists.
@@ -90,32 +84,22 @@ pub(crate) fn device(world: &World, device: c_int) -> Result<usize, Status> {
         .ok_or(Status::ERROR_INVALID_DEVICE)
 }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuDeviceGet(out: Out<'_, c_int>, ordinal: c_int) -> u32 {
-    call(Symbol::cuDeviceGet, 0, 0, |world, _| {
+exports! {
+    fn cuDeviceGet(out: Out<'_, c_int>, ordinal: c_int) in call(0, 0) |world, _| {
         device(world, ordinal)?;
         put(out, ordinal)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuDeviceGetCount(count: Out<'_, c_int>) -> u32 {
-    call(Symbol::cuDeviceGetCount, 0, 0, |world, _| {
+    fn cuDeviceGetCount(count: Out<'_, c_int>) in call(0, 0) |world, _| {
         world.ready()?;
         let devices = c_int::try_from(world.primaries.len());
         put(count, devices.unwrap_or(c_int::MAX))
-    })
-}
+    }
 
-/// # Safety
-/// `name` is NULL or good for `length` bytes.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuDeviceGetName(
-    name: *mut c_char,
-    length: c_int,
-    ordinal: c_int,
-) -> u32 {
-    call(Symbol::cuDeviceGetName, 0, 0, |world, _| {
+    /// # Safety
+    /// `name` is NULL or good for `length` bytes.
+    unsafe fn cuDeviceGetName(name: *mut c_char, length: c_int, ordinal: c_int)
+    in call(0, 0) |world, _| {
         device(world, ordinal)?;
         let text = b"metrale simulated GPU";
         let room = usize::try_from(length).unwrap_or(0);
@@ -130,7 +114,7 @@ pub(crate) unsafe extern "C" fn cuDeviceGetName(
         // SAFETY: as above; `kept` is at most `length` - 1.
         unsafe { end.write(0) };
         Ok(())
-    })
+    }
 }
 
 /// The UUID of a device, or of its MIG instance.
@@ -147,22 +131,19 @@ fn uuid(world: &World, out: Out<'_, [u8; 16]>, ordinal: c_int, instance: bool) -
     put(out, uuid)
 }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuDeviceGetUuid(out: Out<'_, [u8; 16]>, ordinal: c_int) -> u32 {
-    call(Symbol::cuDeviceGetUuid, 0, 0, |world, _| uuid(world, out, ordinal, false))
-}
+exports! {
+    fn cuDeviceGetUuid(out: Out<'_, [u8; 16]>, ordinal: c_int) in call(0, 0) |world, _| {
+        uuid(world, out, ordinal, false)
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuDeviceGetUuid_v2(out: Out<'_, [u8; 16]>, ordinal: c_int) -> u32 {
-    call(Symbol::cuDeviceGetUuid_v2, 0, 0, |world, _| uuid(world, out, ordinal, world.config.mig))
-}
+    fn cuDeviceGetUuid_v2(out: Out<'_, [u8; 16]>, ordinal: c_int) in call(0, 0) |world, _| {
+        uuid(world, out, ordinal, world.config.mig)
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuDeviceTotalMem_v2(bytes: Out<'_, usize>, ordinal: c_int) -> u32 {
-    call(Symbol::cuDeviceTotalMem_v2, 0, 0, |world, _| {
+    fn cuDeviceTotalMem_v2(bytes: Out<'_, usize>, ordinal: c_int) in call(0, 0) |world, _| {
         device(world, ordinal)?;
         put(bytes, DEVICE_BYTES)
-    })
+    }
 }
 
 /// Attributes a program is likely to ask for, by number, as an H100 answers;
@@ -196,14 +177,10 @@ fn attribute(number: u32) -> c_int {
     }
 }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuDeviceGetAttribute(
-    value: Option<&mut MaybeUninit<c_int>>,
-    number: u32,
-    ordinal: c_int,
-) -> u32 {
-    call(Symbol::cuDeviceGetAttribute, 0, 0, |world, _| {
+exports! {
+    fn cuDeviceGetAttribute(value: Option<&mut MaybeUninit<c_int>>, number: u32, ordinal: c_int)
+    in call(0, 0) |world, _| {
         device(world, ordinal)?;
         put(value, attribute(number))
-    })
+    }
 }

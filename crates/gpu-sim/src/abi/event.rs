@@ -6,10 +6,11 @@ use std::ffi::c_uint;
 
 use metrale_gpu_sys::cuda::Status;
 
-use super::{Out, call, put, some};
+use super::{Out, put, some};
 use crate::capture::Target;
 use crate::event::{Event, State};
 use crate::graph::Kind;
+use crate::moment::Moment;
 use crate::symbols::Symbol;
 use crate::thread::Thread;
 use crate::world::{Outcome, World};
@@ -21,9 +22,8 @@ const INTERPROCESS: c_uint = 4;
 /// `CU_EVENT_RECORD_EXTERNAL`.
 const EXTERNAL: c_uint = 1;
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuEventCreate(out: Out<'_, u64>, flags: c_uint) -> u32 {
-    call(Symbol::cuEventCreate, 0, 0, |world, thread| {
+exports! {
+    fn cuEventCreate(out: Out<'_, u64>, flags: c_uint) in call(0, 0) |world, thread| {
         some(&out)?;
         let context = world.current(thread)?;
         let is_timed = flags & DISABLE_TIMING == 0;
@@ -37,7 +37,7 @@ pub(crate) extern "C" fn cuEventCreate(out: Out<'_, u64>, flags: c_uint) -> u32 
             is_unread_mark: false,
         });
         put(out, event)
-    })
+    }
 }
 
 fn record(
@@ -78,66 +78,39 @@ fn record(
     Ok(())
 }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuEventRecord(event: u64, stream: u64) -> u32 {
-    call(Symbol::cuEventRecord, event, stream, |world, thread| {
-        record(world, thread, event, (stream, false), 0)
-    })
-}
+exports! {
+    fn cuEventRecord / cuEventRecord_ptsz(event: u64, stream: u64)
+    in call(event, stream) |world, thread, is_twin| {
+        record(world, thread, event, (stream, is_twin), 0)
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuEventRecord_ptsz(event: u64, stream: u64) -> u32 {
-    call(Symbol::cuEventRecord_ptsz, event, stream, |world, thread| {
-        record(world, thread, event, (stream, true), 0)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuEventRecordWithFlags(event: u64, stream: u64, flags: c_uint) -> u32 {
-    let symbol = Symbol::cuEventRecordWithFlags;
-    call(symbol, event, stream, |world, thread| {
-        record(world, thread, event, (stream, false), flags)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuEventRecordWithFlags_ptsz(
-    event: u64,
-    stream: u64,
-    flags: c_uint,
-) -> u32 {
-    let symbol = Symbol::cuEventRecordWithFlags_ptsz;
-    call(symbol, event, stream, |world, thread| record(world, thread, event, (stream, true), flags))
+    fn cuEventRecordWithFlags / cuEventRecordWithFlags_ptsz(event: u64, stream: u64, flags: c_uint)
+    in call(event, stream) |world, thread, is_twin| {
+        record(world, thread, event, (stream, is_twin), flags)
+    }
 }
 
 /// What asking about or waiting for an event begins with: when it completes.
-fn ask(world: &mut World, thread: Thread, event: u64) -> Result<u64, Status> {
+fn ask(world: &mut World, thread: Thread, event: u64) -> Result<Moment, Status> {
     let context = world.event_context(event)?;
     world.healthy(context)?;
     let at = world.event_time(event)?;
     world.unsafe_call(thread)?;
-    Ok(at.unwrap_or(0))
+    Ok(at.unwrap_or_default())
 }
 
-/// Needs no current context.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuEventQuery(event: u64) -> u32 {
-    call(Symbol::cuEventQuery, event, 0, |world, thread| {
-        if ask(world, thread, event)? <= world.clock.now() {
-            Ok(())
-        } else {
-            Err(Status::ERROR_NOT_READY)
-        }
-    })
-}
+exports! {
+    /// Needs no current context.
+    fn cuEventQuery(event: u64) in call(event, 0) |world, thread| {
+        let at = ask(world, thread, event)?;
+        world.is_past(&at)
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuEventSynchronize(event: u64) -> u32 {
-    call(Symbol::cuEventSynchronize, event, 0, |world, thread| {
+    fn cuEventSynchronize(event: u64) in call(event, 0) |world, thread| {
         let at = ask(world, thread, event)?;
         world.wait(at);
         Ok(())
-    })
+    }
 }
 
 /// `tells_errors`: the first version may return a sticky error of earlier work,
@@ -164,29 +137,25 @@ fn elapsed(
     }
     world.unsafe_call(thread)?;
     let ms = world.elapsed(start, end)?;
-    put(out, world.faults.take_told().unwrap_or(ms))
+    let symbol = Symbol::cuEventElapsedTime;
+    put(out, world.faults.elapsed.take(symbol, thread.id).unwrap_or(ms))
 }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuEventElapsedTime(out: Out<'_, f32>, start: u64, end: u64) -> u32 {
-    call(Symbol::cuEventElapsedTime, start, 0, |world, thread| {
+exports! {
+    fn cuEventElapsedTime(out: Out<'_, f32>, start: u64, end: u64)
+    in call(start, 0) |world, thread| {
         elapsed(world, thread, out, (start, end), true)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuEventElapsedTime_v2(out: Out<'_, f32>, start: u64, end: u64) -> u32 {
-    call(Symbol::cuEventElapsedTime_v2, start, 0, |world, thread| {
+    fn cuEventElapsedTime_v2(out: Out<'_, f32>, start: u64, end: u64)
+    in call(start, 0) |world, thread| {
         elapsed(world, thread, out, (start, end), false)
-    })
-}
+    }
 
-/// Legal while pending.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuEventDestroy_v2(event: u64) -> u32 {
-    call(Symbol::cuEventDestroy_v2, event, 0, |world, _| {
+    /// Legal while pending.
+    fn cuEventDestroy_v2(event: u64) in call(event, 0) |world, _| {
         let context = world.event_context(event)?;
         world.events.remove(event);
         world.healthy(context)
-    })
+    }
 }

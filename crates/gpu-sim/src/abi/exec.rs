@@ -7,13 +7,14 @@ use std::ffi::{c_char, c_uint};
 
 use metrale_gpu_sys::cuda::Status;
 
-use super::graph::{graph, known, owns_memory};
-use super::{Out, graph_call, put, put_if, some};
+use super::graph::{graph, owns_memory};
+use super::{Out, put, put_if, some};
 use crate::exec::{Exec, Flaw, Step};
 use crate::graph::Kind;
+use crate::moment::Moment;
 use crate::symbols::Symbol;
 use crate::thread::Thread;
-use crate::world::{Outcome, World};
+use crate::world::World;
 
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`.
 const AUTO_FREE: u64 = 1;
@@ -67,45 +68,36 @@ fn instantiate(
         flags: flags & !UPLOAD,
         bytes,
         held: source.held,
-        last_end: 0,
+        last_end: Moment::default(),
     }))
 }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphInstantiateWithFlags(
-    out: Out<'_, u64>,
-    graph: u64,
-    flags: u64,
-) -> u32 {
-    let symbol = Symbol::cuGraphInstantiateWithFlags;
-    graph_call(symbol, graph, 0, |world, thread| {
+exports! {
+    fn cuGraphInstantiateWithFlags(out: Out<'_, u64>, graph: u64, flags: u64)
+    in graph_call(graph, 0) |world, thread| {
         some(&out)?;
         let made = instantiate(world, thread, graph, flags);
         put(out, made.map_err(|(status, _)| status)?)
-    })
+    }
 }
 
 macro_rules! with_log {
     ($($name:ident;)*) => {
-        $(
-            /// The form of before CUDA 12. The log is left alone.
-            #[unsafe(no_mangle)]
-            pub(crate) extern "C" fn $name(
-                out: Out<'_, u64>,
-                graph: u64,
-                error_node: Out<'_, u64>,
-                _log: *mut c_char,
-                _log_bytes: usize,
-            ) -> u32 {
-                graph_call(Symbol::$name, graph, 0, |world, thread| {
+        exports! {
+            $(
+                /// The form of before CUDA 12. The log is left alone.
+                fn $name(
+                    out: Out<'_, u64>, graph: u64, error_node: Out<'_, u64>,
+                    _log: *mut c_char, _log_bytes: usize
+                ) in graph_call(graph, 0) |world, thread| {
                     some(&out)?;
                     let made = instantiate(world, thread, graph, 0);
                     let node = made.err().and_then(|(_, flaw)| flaw.node);
                     put_if(error_node, node.map_or(0, |node| world.handle_of(node)));
                     put(out, made.map_err(|(status, _)| status)?)
-                })
-            }
-        )*
+                }
+            )*
+        }
     };
 }
 
@@ -123,14 +115,12 @@ pub(crate) struct InstantiateParams {
     pub(crate) result: c_uint,
 }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphInstantiateWithParams(
-    out: Out<'_, u64>,
-    graph: u64,
-    params: Option<&mut InstantiateParams>,
-) -> u32 {
-    let symbol = Symbol::cuGraphInstantiateWithParams;
-    graph_call(symbol, graph, 0, |world, thread| {
+exports! {
+    fn cuGraphInstantiateWithParams(
+        out: Out<'_, u64>,
+        graph: u64,
+        params: Option<&mut InstantiateParams>,
+    ) in graph_call(graph, 0) |world, thread| {
         some(&out)?;
         let params = params.ok_or(Status::ERROR_INVALID_VALUE)?;
         if params.flags & UPLOAD != 0 {
@@ -143,54 +133,33 @@ pub(crate) extern "C" fn cuGraphInstantiateWithParams(
         let node = flaw.and_then(|flaw| flaw.node);
         params.error_node = node.map_or(0, |node| world.handle_of(node));
         put(out, made.map_err(|(status, _)| status)?)
-    })
+    }
 }
 
 /// A live executable.
 pub(super) fn exec(world: &mut World, handle: u64) -> Result<&mut Exec, Status> {
-    let is_known = world.execs.get(handle).is_some();
-    known(world, handle, is_known)?;
-    let found = world.execs.get_mut(handle);
-    found.ok_or(Status::ERROR_INVALID_HANDLE)
+    world.ready()?;
+    world.execs.find(handle, Status::ERROR_INVALID_VALUE, &mut world.stale_uses)
 }
 
-macro_rules! on_stream {
-    ($($(#[$meta:meta])* $name:ident $per_thread:literal $action:ident;)*) => {
-        $(
-            $(#[$meta])*
-            #[unsafe(no_mangle)]
-            pub(crate) extern "C" fn $name(handle: u64, stream: u64) -> u32 {
-                graph_call(Symbol::$name, handle, stream, |world, thread| {
-                    exec(world, handle)?;
-                    let key = world.stream_key(thread, stream, $per_thread)?;
-                    $action(world, thread, key, handle)
-                })
-            }
-        )*
-    };
-}
+exports! {
+    fn cuGraphLaunch / cuGraphLaunch_ptsz(handle: u64, stream: u64)
+    in graph_call(handle, stream) |world, thread, is_twin| {
+        exec(world, handle)?;
+        let key = world.stream_key(thread, stream, is_twin)?;
+        world.launch_graph(key, handle)
+    }
 
-on_stream! {
-    cuGraphLaunch false launch;
-    cuGraphLaunch_ptsz true launch;
     /// Takes no time.
-    cuGraphUpload false upload;
-    /// Takes no time.
-    cuGraphUpload_ptsz true upload;
-}
+    fn cuGraphUpload / cuGraphUpload_ptsz(handle: u64, stream: u64)
+    in graph_call(handle, stream) |world, thread, is_twin| {
+        exec(world, handle)?;
+        let key = world.stream_key(thread, stream, is_twin)?;
+        world.target(key)?;
+        world.unsafe_call(thread)
+    }
 
-fn launch(world: &mut World, _: Thread, key: u64, handle: u64) -> Outcome {
-    world.launch_graph(key, handle)
-}
-
-fn upload(world: &mut World, thread: Thread, key: u64, _: u64) -> Outcome {
-    world.target(key)?;
-    world.unsafe_call(thread)
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphExecDestroy(handle: u64) -> u32 {
-    graph_call(Symbol::cuGraphExecDestroy, handle, 0, |world, thread| {
+    fn cuGraphExecDestroy(handle: u64) in graph_call(handle, 0) |world, thread| {
         exec(world, handle)?;
         world.unsafe_call(thread)?;
         if let Some(gone) = world.execs.remove(handle) {
@@ -198,13 +167,10 @@ pub(crate) extern "C" fn cuGraphExecDestroy(handle: u64) -> u32 {
             world.let_go(&gone.held);
         }
         Ok(())
-    })
-}
+    }
 
-/// Without [`UPLOAD`].
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphExecGetFlags(handle: u64, out: Out<'_, u64>) -> u32 {
-    graph_call(Symbol::cuGraphExecGetFlags, handle, 0, |world, _| {
+    /// Without [`UPLOAD`].
+    fn cuGraphExecGetFlags(handle: u64, out: Out<'_, u64>) in graph_call(handle, 0) |world, _| {
         put(out, exec(world, handle)?.flags)
-    })
+    }
 }

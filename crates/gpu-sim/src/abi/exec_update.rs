@@ -12,7 +12,7 @@ use metrale_gpu_sys::cuda::Status;
 use super::exec::exec;
 use super::graph::{graph, node};
 use super::graph_nodes::{KernelParams, KernelParamsV2, kernel_of};
-use super::{Out, graph_call, put, put_if};
+use super::{Out, put, put_if};
 use crate::exec::Step;
 use crate::graph::{Kind, node_of};
 use crate::symbols::Symbol;
@@ -63,51 +63,47 @@ fn replace(world: &mut World, handle: u64, index: usize, kind: Kind) -> Outcome 
 }
 
 macro_rules! set_params {
-    ($($(#[$meta:meta])* $name:ident($arg:ident: $type:ty) $kind:expr;)*) => {
-        $(
-            $(#[$meta])*
-            ///
-            /// # Safety
-            /// Parameters are as the driver wants them.
-            #[unsafe(no_mangle)]
-            pub(crate) unsafe extern "C" fn $name(exec: u64, node: u64, $arg: $type) -> u32 {
-                graph_call(Symbol::$name, exec, 0, |world, thread| {
+    ($($name:ident($arg:ident: $type:ty) $kind:expr;)*) => {
+        exports! {
+            $(
+                /// For later launches.
+                ///
+                /// # Safety
+                /// Parameters are as the driver wants them.
+                unsafe fn $name(exec: u64, node: u64, $arg: $type)
+                in graph_call(exec, 0) |world, thread| {
                     let index = step_of(world, exec, node)?;
                     world.unsafe_call(thread)?;
                     let make: fn(&mut World, $type) -> Result<Kind, Status> = $kind;
                     let kind = make(world, $arg)?;
                     replace(world, exec, index, kind)
-                })
-            }
-        )*
+                }
+            )*
+        }
     };
 }
 
 set_params! {
-    /// For later launches.
     cuGraphExecKernelNodeSetParams(params: Option<&KernelParams>) |world, params| {
         // SAFETY: the caller's parameters.
         unsafe { kernel_of(world, params.map(KernelParamsV2::from)) }.map(Kind::Kernel)
     };
-    /// For later launches.
     cuGraphExecKernelNodeSetParams_v2(params: Option<&KernelParamsV2>) |world, params| {
         // SAFETY: the caller's parameters.
         unsafe { kernel_of(world, params.copied()) }.map(Kind::Kernel)
     };
-    /// For later launches.
     cuGraphExecEventRecordNodeSetEvent(event: u64) |world, event| {
         world.event_context(event).map(|_| Kind::RecordEvent(event))
     };
-    /// For later launches.
     cuGraphExecEventWaitNodeSetEvent(event: u64) |world, event| {
         world.event_context(event).map(|_| Kind::WaitEvent(event))
     };
 }
 
-/// Only kernels, copies and sets can be switched off: 1 for others.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphNodeSetEnabled(exec: u64, node: u64, is_enabled: c_uint) -> u32 {
-    graph_call(Symbol::cuGraphNodeSetEnabled, exec, 0, |world, thread| {
+exports! {
+    /// Only kernels, copies and sets can be switched off: 1 for others.
+    fn cuGraphNodeSetEnabled(exec: u64, node: u64, is_enabled: c_uint)
+    in graph_call(exec, 0) |world, thread| {
         let index = step_of(world, exec, node)?;
         world.unsafe_call(thread)?;
         change(world, exec, index, |step| match step.kind {
@@ -117,16 +113,10 @@ pub(crate) extern "C" fn cuGraphNodeSetEnabled(exec: u64, node: u64, is_enabled:
             }
             _ => Err(Status::ERROR_INVALID_VALUE),
         })
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphNodeGetEnabled(
-    handle: u64,
-    node: u64,
-    out: Out<'_, c_uint>,
-) -> u32 {
-    graph_call(Symbol::cuGraphNodeGetEnabled, handle, 0, |world, _| {
+    fn cuGraphNodeGetEnabled(handle: u64, node: u64, out: Out<'_, c_uint>)
+    in graph_call(handle, 0) |world, _| {
         let index = step_of(world, handle, node)?;
         let found = exec(world, handle)?.steps.get(index);
         let step = found.ok_or(Status::ERROR_INVALID_VALUE)?;
@@ -134,7 +124,7 @@ pub(crate) extern "C" fn cuGraphNodeGetEnabled(
             Kind::Kernel(_) | Kind::Copy(_) => put(out, c_uint::from(step.is_enabled)),
             _ => Err(Status::ERROR_INVALID_VALUE),
         }
-    })
+    }
 }
 
 /// `CUgraphExecUpdateResultInfo`.
@@ -221,44 +211,26 @@ const fn told(result: UpdateResult) -> Outcome {
     }
 }
 
-/// The form of before CUDA 12.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphExecUpdate(
-    exec: u64,
-    graph: u64,
-    error_node: Out<'_, u64>,
-    result: Out<'_, c_uint>,
-) -> u32 {
-    graph_call(Symbol::cuGraphExecUpdate, exec, 0, |world, thread| {
+exports! {
+    /// The form of before CUDA 12.
+    fn cuGraphExecUpdate(exec: u64, graph: u64, error_node: Out<'_, u64>, result: Out<'_, c_uint>)
+    in graph_call(exec, 0) |world, thread| {
         let done = update_all(world, thread, exec, graph)?;
         put_if(error_node, done.error_node);
         put_if(result, done.result);
         told(done)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphExecUpdate_v2(
-    exec: u64,
-    graph: u64,
-    result: Out<'_, UpdateResult>,
-) -> u32 {
-    graph_call(Symbol::cuGraphExecUpdate_v2, exec, 0, |world, thread| {
+    fn cuGraphExecUpdate_v2(exec: u64, graph: u64, result: Out<'_, UpdateResult>)
+    in graph_call(exec, 0) |world, thread| {
         let done = update_all(world, thread, exec, graph)?;
         put_if(result, done);
         told(done)
-    })
-}
+    }
 
-/// As an update, of the part of the executable that a child node stands for.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphExecChildGraphNodeSetParams(
-    handle: u64,
-    child_node: u64,
-    source: u64,
-) -> u32 {
-    let symbol = Symbol::cuGraphExecChildGraphNodeSetParams;
-    graph_call(symbol, handle, 0, |world, thread| {
+    /// As an update, of the part of the executable that a child node stands for.
+    fn cuGraphExecChildGraphNodeSetParams(handle: u64, child_node: u64, source: u64)
+    in graph_call(handle, 0) |world, thread| {
         let index = step_of(world, handle, child_node)?;
         graph(world, source)?;
         let Kind::Child(child) = node(world, child_node)?.kind else {
@@ -271,5 +243,5 @@ pub(crate) extern "C" fn cuGraphExecChildGraphNodeSetParams(
         let first = index.checked_sub(count).ok_or(Status::ERROR_INVALID_VALUE)?;
         let done = update(world, handle, (first, Some(count)), source);
         done.map_err(|_| Status::ERROR_INVALID_VALUE)
-    })
+    }
 }

@@ -6,10 +6,9 @@ use std::ffi::{c_int, c_uint};
 
 use metrale_gpu_sys::cuda::Status;
 
-use super::{Out, call, put};
-use crate::module::Function;
+use super::launch::live;
+use super::{Out, put};
 use crate::symbols::Symbol;
-use crate::world::World;
 
 /// What each attribute of a function is before it is set: threads of a block,
 /// shared, constant and local bytes, registers, versions of PTX and binary, cache mode,
@@ -22,35 +21,22 @@ const MAX_DYNAMIC_SHARED_SIZE_BYTES: c_uint = 8;
 /// Dynamic shared bytes that a block of the simulated device may have.
 const MOST_SHARED: c_int = 227 << 10;
 
-fn live(world: &mut World, function: u64) -> Result<&mut Function, Status> {
-    world.ready()?;
-    if function != 0 && world.functions.get(function).is_none() {
-        world.stale();
-    }
-    let found = world.functions.get_mut(function);
-    found.ok_or(Status::ERROR_INVALID_HANDLE)
-}
-
-/// 1 for an attribute that there is not.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuFuncGetAttribute(
-    out: Out<'_, c_int>,
-    attribute: c_uint,
-    function: u64,
-) -> u32 {
-    call(Symbol::cuFuncGetAttribute, function, 0, |world, _| {
+exports! {
+    /// 1 for an attribute that there is not.
+    fn cuFuncGetAttribute(out: Out<'_, c_int>, attribute: c_uint, function: u64)
+    in call(function, 0) |world, _| {
+        world.ready()?;
         let found = live(world, function)?;
         let unset = usize::try_from(attribute).ok().and_then(|at| UNSET.get(at));
         let unset = unset.ok_or(Status::ERROR_INVALID_VALUE)?;
         put(out, *found.attributes.get(&attribute).unwrap_or(unset))
-    })
-}
+    }
 
-/// 1 for an attribute that there is not or that is compiled in, and for more shared
-/// memory than a block may have.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuFuncSetAttribute(function: u64, attribute: c_uint, value: c_int) -> u32 {
-    call(Symbol::cuFuncSetAttribute, function, 0, |world, _| {
+    /// 1 for an attribute that there is not or that is compiled in, and for more shared
+    /// memory than a block may have.
+    fn cuFuncSetAttribute(function: u64, attribute: c_uint, value: c_int)
+    in call(function, 0) |world, _| {
+        world.ready()?;
         let found = live(world, function)?;
         let is_known = usize::try_from(attribute).is_ok_and(|at| at < UNSET.len());
         let is_size = attribute == MAX_DYNAMIC_SHARED_SIZE_BYTES;
@@ -62,5 +48,5 @@ pub(crate) extern "C" fn cuFuncSetAttribute(function: u64, attribute: c_uint, va
         }
         found.attributes.insert(attribute, value);
         Ok(())
-    })
+    }
 }

@@ -8,38 +8,29 @@
 
 use metrale_gpu_sys::cuda::Status;
 
-use super::{Out, call, graph_call, put, some};
+use super::{Out, put, some};
 use crate::graph::{Graph, Kind, Node, node_handle, node_of};
 use crate::symbols::Symbol;
 use crate::world::{Outcome, World};
 
-/// NULL gives 1, an unknown handle 400.
-pub(super) fn known(world: &mut World, handle: u64, is_known: bool) -> Outcome {
-    world.ready()?;
-    match handle {
-        0 => Err(Status::ERROR_INVALID_VALUE),
-        _ if is_known => Ok(()),
-        _ => Err(world.stale()),
-    }
-}
-
 /// A live graph.
 pub(super) fn graph(world: &mut World, handle: u64) -> Result<&mut Graph, Status> {
-    let is_known = world.graphs.get(handle).is_some();
-    known(world, handle, is_known)?;
-    let found = world.graphs.get_mut(handle);
-    found.ok_or(Status::ERROR_INVALID_HANDLE)
+    world.ready()?;
+    world.graphs.find(handle, Status::ERROR_INVALID_VALUE, &mut world.stale_uses)
 }
 
 /// A live node.
 pub(super) fn node(world: &mut World, handle: u64) -> Result<&mut Node, Status> {
+    world.ready()?;
     let (graph, place) = node_of(handle);
-    let found = world.graphs.get(graph);
-    let is_known = found.is_some_and(|graph| graph.node(place).is_some());
-    known(world, handle, is_known)?;
-    let found = world.graphs.get_mut(graph);
-    let found = found.and_then(|graph| graph.node_mut(place));
-    found.ok_or(Status::ERROR_INVALID_HANDLE)
+    match world.graphs.get_mut(graph).and_then(|graph| graph.node_mut(place)) {
+        Some(found) => Ok(found),
+        None if handle == 0 => Err(Status::ERROR_INVALID_VALUE),
+        None => {
+            world.stale_uses += 1;
+            Err(Status::ERROR_INVALID_HANDLE)
+        }
+    }
 }
 
 /// The values of an array that a caller gives: 1 if it is NULL.
@@ -82,9 +73,8 @@ pub(super) unsafe fn fill<T: Copy + Default>(to: *mut T, room: usize, found: &[T
     }
 }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphCreate(out: Out<'_, u64>, flags: u32) -> u32 {
-    call(Symbol::cuGraphCreate, 0, 0, |world, _| {
+exports! {
+    fn cuGraphCreate(out: Out<'_, u64>, flags: u32) in call(0, 0) |world, _| {
         world.ready()?;
         some(&out)?;
         if flags != 0 {
@@ -92,20 +82,17 @@ pub(crate) extern "C" fn cuGraphCreate(out: Out<'_, u64>, flags: u32) -> u32 {
         }
         let graph = world.new_graph();
         put(out, graph)
-    })
-}
+    }
 
-/// A graph is the child node's that it belongs to: 1.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphDestroy(handle: u64) -> u32 {
-    graph_call(Symbol::cuGraphDestroy, handle, 0, |world, thread| {
+    /// A graph is the child node's that it belongs to: 1.
+    fn cuGraphDestroy(handle: u64) in graph_call(handle, 0) |world, thread| {
         if graph(world, handle)?.is_child {
             return Err(Status::ERROR_INVALID_VALUE);
         }
         world.unsafe_call(thread)?;
         world.remove_graph(handle);
         Ok(())
-    })
+    }
 }
 
 /// Whether the graph or a child of it allocates or frees.
@@ -118,10 +105,10 @@ pub(super) fn owns_memory(world: &World, handle: u64) -> bool {
     })
 }
 
-/// 1 for a graph that allocates or frees.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphClone(out: Out<'_, u64>, original: u64) -> u32 {
-    graph_call(Symbol::cuGraphClone, original, 0, |world, thread| {
+exports! {
+    /// 1 for a graph that allocates or frees.
+    fn cuGraphClone(out: Out<'_, u64>, original: u64)
+    in graph_call(original, 0) |world, thread| {
         some(&out)?;
         graph(world, original)?;
         world.unsafe_call(thread)?;
@@ -133,17 +120,11 @@ pub(crate) extern "C" fn cuGraphClone(out: Out<'_, u64>, original: u64) -> u32 {
             copy.is_child = false;
         }
         put(out, made.ok_or(Status::ERROR_UNKNOWN)?)
-    })
-}
+    }
 
-/// 1 unless the graph is a direct clone of the node's, and still has the copy.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphNodeFindInClone(
-    out: Out<'_, u64>,
-    original: u64,
-    copy: u64,
-) -> u32 {
-    graph_call(Symbol::cuGraphNodeFindInClone, copy, 0, |world, _| {
+    /// 1 unless the graph is a direct clone of the node's, and still has the copy.
+    fn cuGraphNodeFindInClone(out: Out<'_, u64>, original: u64, copy: u64)
+    in graph_call(copy, 0) |world, _| {
         some(&out)?;
         let origin = node(world, original)?.origin;
         let (graph_of_original, _) = node_of(original);
@@ -154,7 +135,7 @@ pub(crate) extern "C" fn cuGraphNodeFindInClone(
             Some((place, _)) if found.clone_of == id => put(out, node_handle(copy, place)),
             _ => Err(Status::ERROR_INVALID_VALUE),
         }
-    })
+    }
 }
 
 /// Tells the nodes that `is_meant` picks.
@@ -162,51 +143,42 @@ pub(crate) extern "C" fn cuGraphNodeFindInClone(
 /// # Safety
 /// `nodes` is NULL or good for `count` handles.
 unsafe fn nodes_of(
-    (symbol, handle): (Symbol, u64),
+    world: &mut World,
+    handle: u64,
     nodes: *mut u64,
     count: Option<&mut usize>,
     is_meant: impl Fn(&Node) -> bool,
-) -> u32 {
-    graph_call(symbol, handle, 0, |world, _| {
-        let meant = graph(world, handle)?.nodes().filter(|(_, node)| is_meant(node));
-        let found: Vec<u64> = meant.map(|(place, _)| node_handle(handle, place)).collect();
-        let count = count.ok_or(Status::ERROR_INVALID_VALUE)?;
-        if nodes.is_null() {
-            *count = found.len();
-            return Ok(());
-        }
+) -> Outcome {
+    let meant = graph(world, handle)?.nodes().filter(|(_, node)| is_meant(node));
+    let found: Vec<u64> = meant.map(|(place, _)| node_handle(handle, place)).collect();
+    let count = count.ok_or(Status::ERROR_INVALID_VALUE)?;
+    if nodes.is_null() {
+        *count = found.len();
+        return Ok(());
+    }
+    // SAFETY: this function's contract.
+    unsafe { fill(nodes, *count, &found) };
+    *count = found.len().min(*count);
+    Ok(())
+}
+
+exports! {
+    /// With `nodes` NULL tells how many there are; else fills in at most `count`
+    /// handles, NULL where there are fewer.
+    ///
+    /// # Safety
+    /// `nodes` is NULL or good for `count` handles.
+    unsafe fn cuGraphGetNodes(graph: u64, nodes: *mut u64, count: Option<&mut usize>)
+    in graph_call(graph, 0) |world, _| {
         // SAFETY: this function's contract.
-        unsafe { fill(nodes, *count, &found) };
-        *count = found.len().min(*count);
-        Ok(())
-    })
-}
+        unsafe { nodes_of(world, graph, nodes, count, |_| true) }
+    }
 
-/// With `nodes` NULL tells how many there are; else fills in at most `count`
-/// handles, NULL where there are fewer.
-///
-/// # Safety
-/// `nodes` is NULL or good for `count` handles.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuGraphGetNodes(
-    graph: u64,
-    nodes: *mut u64,
-    count: Option<&mut usize>,
-) -> u32 {
-    // SAFETY: this function's contract.
-    unsafe { nodes_of((Symbol::cuGraphGetNodes, graph), nodes, count, |_| true) }
-}
-
-/// # Safety
-/// As for [`cuGraphGetNodes`].
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuGraphGetRootNodes(
-    graph: u64,
-    nodes: *mut u64,
-    count: Option<&mut usize>,
-) -> u32 {
-    let symbol = Symbol::cuGraphGetRootNodes;
-    let is_root = |node: &Node| node.deps.is_empty();
-    // SAFETY: this function's contract.
-    unsafe { nodes_of((symbol, graph), nodes, count, is_root) }
+    /// # Safety
+    /// As for [`cuGraphGetNodes`].
+    unsafe fn cuGraphGetRootNodes(graph: u64, nodes: *mut u64, count: Option<&mut usize>)
+    in graph_call(graph, 0) |world, _| {
+        // SAFETY: this function's contract.
+        unsafe { nodes_of(world, graph, nodes, count, |node| node.deps.is_empty()) }
+    }
 }

@@ -7,7 +7,6 @@ use std::ptr::{null, null_mut};
 use metrale_gpu_sys::cuda::Status;
 
 use super::graph::{fill, given, graph, node, place_in};
-use super::graph_call;
 use crate::graph::{Edge, EdgeData, Graph, Kind, node_handle, node_of};
 use crate::symbols::Symbol;
 use crate::world::{Outcome, World};
@@ -86,26 +85,22 @@ unsafe fn edges_of(
 /// first.
 macro_rules! edges {
     ($name:ident, ($($arg:ident: $kind:ty)?), $data:expr) => {
-        /// 402 where an edge has data that is not asked for.
-        ///
-        /// # Safety
-        /// Lists are NULL or good for `count`.
-        #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $name(
-            graph: u64,
-            from: *mut u64,
-            to: *mut u64,
-            $($arg: $kind,)?
-            count: Option<&mut usize>,
-        ) -> u32 {
-            graph_call(Symbol::$name, graph, 0, |world, _| {
+        exports! {
+            /// 402 where an edge has data that is not asked for.
+            ///
+            /// # Safety
+            /// Lists are NULL or good for `count`.
+            unsafe fn $name(
+                graph: u64, from: *mut u64, to: *mut u64,
+                $($arg: $kind,)? count: Option<&mut usize>
+            ) in graph_call(graph, 0) |world, _| {
                 if from.is_null() != to.is_null() {
                     return Err(Status::ERROR_INVALID_VALUE);
                 }
                 let lists = Lists { from, to, data: $data, count };
                 // SAFETY: this function's contract.
                 unsafe { edges_of(world, graph, lists, |_, _| true) }
-            })
+            }
         }
     };
 }
@@ -115,26 +110,22 @@ edges!(cuGraphGetEdges_v2, (data: *mut EdgeData), data);
 
 macro_rules! neighbours {
     ($name:ident, before: $before:literal, ($($arg:ident: $kind:ty)?), $data:expr) => {
-        /// 402 where an edge has data that is not asked for.
-        ///
-        /// # Safety
-        /// Lists are NULL or good for `count`.
-        #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $name(
-            handle: u64,
-            nodes: *mut u64,
-            $($arg: $kind,)?
-            count: Option<&mut usize>,
-        ) -> u32 {
-            let (graph, place) = node_of(handle);
-            graph_call(Symbol::$name, graph, 0, |world, _| {
+        exports! {
+            /// 402 where an edge has data that is not asked for.
+            ///
+            /// # Safety
+            /// Lists are NULL or good for `count`.
+            unsafe fn $name(
+                handle: u64, nodes: *mut u64, $($arg: $kind,)? count: Option<&mut usize>
+            ) in graph_call(node_of(handle).0, 0) |world, _| {
                 node(world, handle)?;
+                let (graph, place) = node_of(handle);
                 let (from, to) = if $before { (nodes, null_mut()) } else { (null_mut(), nodes) };
                 let lists = Lists { from, to, data: $data, count };
                 let is_ours = |from, to| if $before { to == place } else { from == place };
                 // SAFETY: this function's contract.
                 unsafe { edges_of(world, graph, lists, is_ours) }
-            })
+            }
         }
     };
 }
@@ -219,22 +210,17 @@ fn remove_edge(graph: &mut Graph, to: usize, edge: Edge) -> Outcome {
 
 macro_rules! dependencies {
     ($name:ident, $edit:ident, ($($arg:ident: $kind:ty)?), $data:expr) => {
-        /// A cycle is found at instantiation.
-        ///
-        /// # Safety
-        /// The arrays are NULL or good for `count`.
-        #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $name(
-            graph: u64,
-            from: *const u64,
-            to: *const u64,
-            $($arg: $kind,)?
-            count: usize,
-        ) -> u32 {
-            graph_call(Symbol::$name, graph, 0, |world, _| {
+        exports! {
+            /// A cycle is found at instantiation.
+            ///
+            /// # Safety
+            /// The arrays are NULL or good for `count`.
+            unsafe fn $name(
+                graph: u64, from: *const u64, to: *const u64, $($arg: $kind,)? count: usize
+            ) in graph_call(graph, 0) |world, _| {
                 // SAFETY: this function's contract.
                 unsafe { change(world, graph, (from, to, $data), count, $edit) }
-            })
+            }
         }
     };
 }

@@ -129,8 +129,8 @@ fn child_of(world: &mut World, child: u64) -> Result<Kind, Status> {
 /// `CUDA_HOST_NODE_PARAMS`.
 #[repr(C)]
 pub(crate) struct HostParams {
-    function: Option<extern "C" fn(*mut c_void)>,
-    data: *mut c_void,
+    pub(crate) function: Option<extern "C" fn(*mut c_void)>,
+    pub(crate) data: *mut c_void,
 }
 
 /// `CUDA_KERNEL_NODE_PARAMS` of before CUDA 12.
@@ -207,74 +207,54 @@ fn params(world: &mut World, handle: u64) -> Result<KernelParamsV2, Status> {
     Ok(KernelParamsV2::from(&first))
 }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphKernelNodeGetParams(
-    handle: u64,
-    out: Out<'_, KernelParams>,
-) -> u32 {
-    let symbol = Symbol::cuGraphKernelNodeGetParams;
-    graph_call(symbol, node_of(handle).0, 0, |world, _| put(out, params(world, handle)?.first))
-}
+exports! {
+    fn cuGraphKernelNodeGetParams(handle: u64, out: Out<'_, KernelParams>)
+    in graph_call(node_of(handle).0, 0) |world, _| {
+        put(out, params(world, handle)?.first)
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphKernelNodeGetParams_v2(
-    handle: u64,
-    out: Out<'_, KernelParamsV2>,
-) -> u32 {
-    let symbol = Symbol::cuGraphKernelNodeGetParams_v2;
-    graph_call(symbol, node_of(handle).0, 0, |world, _| put(out, params(world, handle)?))
+    fn cuGraphKernelNodeGetParams_v2(handle: u64, out: Out<'_, KernelParamsV2>)
+    in graph_call(node_of(handle).0, 0) |world, _| {
+        put(out, params(world, handle)?)
+    }
 }
 
 /// # Safety
 /// Parameters are as the driver wants them.
-unsafe fn set_kernel(symbol: Symbol, handle: u64, params: Option<KernelParamsV2>) -> u32 {
-    graph_call(symbol, node_of(handle).0, 0, |world, _| {
-        kernel_node(world, handle)?;
+unsafe fn set_kernel(world: &mut World, handle: u64, params: Option<KernelParamsV2>) -> Outcome {
+    kernel_node(world, handle)?;
+    // SAFETY: this function's contract.
+    let kernel = unsafe { kernel_of(world, params) }?;
+    *kernel_node(world, handle)? = kernel;
+    Ok(())
+}
+
+exports! {
+    /// # Safety
+    /// Parameters are as the driver wants them.
+    unsafe fn cuGraphKernelNodeSetParams(handle: u64, params: Option<&KernelParams>)
+    in graph_call(node_of(handle).0, 0) |world, _| {
         // SAFETY: this function's contract.
-        let kernel = unsafe { kernel_of(world, params) }?;
-        *kernel_node(world, handle)? = kernel;
-        Ok(())
-    })
-}
+        unsafe { set_kernel(world, handle, params.map(KernelParamsV2::from)) }
+    }
 
-/// # Safety
-/// Parameters are as the driver wants them.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuGraphKernelNodeSetParams(
-    handle: u64,
-    params: Option<&KernelParams>,
-) -> u32 {
-    let (symbol, params) = (Symbol::cuGraphKernelNodeSetParams, params.map(KernelParamsV2::from));
-    // SAFETY: this function's contract.
-    unsafe { set_kernel(symbol, handle, params) }
-}
+    /// # Safety
+    /// Parameters are as the driver wants them.
+    unsafe fn cuGraphKernelNodeSetParams_v2(handle: u64, params: Option<&KernelParamsV2>)
+    in graph_call(node_of(handle).0, 0) |world, _| {
+        // SAFETY: this function's contract.
+        unsafe { set_kernel(world, handle, params.copied()) }
+    }
 
-/// # Safety
-/// Parameters are as the driver wants them.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuGraphKernelNodeSetParams_v2(
-    handle: u64,
-    params: Option<&KernelParamsV2>,
-) -> u32 {
-    let symbol = Symbol::cuGraphKernelNodeSetParams_v2;
-    // SAFETY: this function's contract.
-    unsafe { set_kernel(symbol, handle, params.copied()) }
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphNodeGetType(handle: u64, out: Out<'_, u32>) -> u32 {
-    let graph = node_of(handle).0;
-    graph_call(Symbol::cuGraphNodeGetType, graph, 0, |world, _| {
+    fn cuGraphNodeGetType(handle: u64, out: Out<'_, u32>)
+    in graph_call(node_of(handle).0, 0) |world, _| {
         put(out, node(world, handle)?.kind.number())
-    })
-}
+    }
 
-/// 1 in a graph that allocates or frees.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphDestroyNode(handle: u64) -> u32 {
-    let (owner, place) = node_of(handle);
-    graph_call(Symbol::cuGraphDestroyNode, owner, 0, |world, _| {
+    /// 1 in a graph that allocates or frees.
+    fn cuGraphDestroyNode(handle: u64) in graph_call(node_of(handle).0, 0) |world, _| {
         node(world, handle)?;
+        let (owner, place) = node_of(handle);
         let found = graph(world, owner)?;
         if found.owns_memory() {
             return Err(Status::ERROR_INVALID_VALUE);
@@ -285,36 +265,32 @@ pub(crate) extern "C" fn cuGraphDestroyNode(handle: u64) -> u32 {
             world.remove_graph(child);
         }
         Ok(())
-    })
-}
+    }
 
-/// The node's own graph, as long as the node is there.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphChildGraphNodeGetGraph(handle: u64, out: Out<'_, u64>) -> u32 {
-    let symbol = Symbol::cuGraphChildGraphNodeGetGraph;
-    graph_call(symbol, node_of(handle).0, 0, |world, _| match node(world, handle)?.kind {
+    /// The node's own graph, as long as the node is there.
+    fn cuGraphChildGraphNodeGetGraph(handle: u64, out: Out<'_, u64>)
+    in graph_call(node_of(handle).0, 0) |world, _| {
+        match node(world, handle)?.kind {
         Kind::Child(child) => put(out, child),
         _ => Err(Status::ERROR_INVALID_VALUE),
-    })
+    }
+    }
 }
 
 /// The event of a node of that kind: 1 if it is of another.
 macro_rules! event_nodes {
     ($($kind:ident: $get:ident, $set:ident;)*) => {
-        $(
-            #[unsafe(no_mangle)]
-            pub(crate) extern "C" fn $get(handle: u64, out: Out<'_, u64>) -> u32 {
-                graph_call(Symbol::$get, node_of(handle).0, 0, |world, _| {
+        exports! {
+            $(
+                fn $get(handle: u64, out: Out<'_, u64>)
+                in graph_call(node_of(handle).0, 0) |world, _| {
                     match node(world, handle)?.kind {
                         Kind::$kind(event) => put(out, event),
                         _ => Err(Status::ERROR_INVALID_VALUE),
                     }
-                })
-            }
+                }
 
-            #[unsafe(no_mangle)]
-            pub(crate) extern "C" fn $set(handle: u64, event: u64) -> u32 {
-                graph_call(Symbol::$set, node_of(handle).0, 0, |world, _| -> Outcome {
+                fn $set(handle: u64, event: u64) in graph_call(node_of(handle).0, 0) |world, _| {
                     node(world, handle)?;
                     world.event_context(event)?;
                     match &mut node(world, handle)?.kind {
@@ -322,9 +298,9 @@ macro_rules! event_nodes {
                         _ => return Err(Status::ERROR_INVALID_VALUE),
                     }
                     Ok(())
-                })
-            }
-        )*
+                }
+            )*
+        }
     };
 }
 

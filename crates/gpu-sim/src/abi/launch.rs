@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use metrale_gpu_sys::cuda::Status;
 
-use super::call;
 use crate::capture::Target;
+use crate::config::Config;
 use crate::graph::Kind;
 use crate::kernel::{Arguments, Kernel};
 use crate::module::Function;
+use crate::ptx::Entry;
 use crate::symbols::Symbol;
 use crate::thread::Thread;
 use crate::user_object::Callback;
@@ -72,8 +73,9 @@ impl Launch {
     /// argument of the function, each good for the size that the PTX declares.
     pub(super) unsafe fn kernel(&self, world: &mut World) -> Result<Kernel, Status> {
         self.check()?;
-        known(world, self.function)?;
-        let entry = &live(world, self.function)?.entry;
+        let (config, null) = (&world.config, Status::ERROR_INVALID_HANDLE);
+        let found = world.functions.find(self.function, null, &mut world.stale_uses)?;
+        let entry = &found.entry;
         let mut values = Vec::with_capacity(entry.params.len());
         for (place, bytes) in entry.params.iter().enumerate() {
             // SAFETY: this function's contract.
@@ -86,7 +88,7 @@ impl Launch {
             grid: self.grid,
             block: self.block,
             shared_bytes: self.shared_bytes,
-            ns: told.unwrap_or_else(|| world.config.kernel_duration(name)),
+            ns: told.unwrap_or_else(|| config.kernel_duration(name)),
             arguments: Arc::new(Arguments::new(&values)),
         })
     }
@@ -95,8 +97,7 @@ impl Launch {
     ///
     /// # Safety
     /// As for [`Launch::kernel`].
-    unsafe fn duration(&self, world: &World, function: &Function) -> Result<u64, Status> {
-        let entry = &function.entry;
+    unsafe fn duration(&self, config: &Config, entry: &Entry) -> Result<u64, Status> {
         if self.parameters.is_null() && !entry.params.is_empty() {
             return Err(Status::ERROR_INVALID_VALUE);
         }
@@ -105,7 +106,7 @@ impl Launch {
             Some(place) => nanoseconds(&unsafe { argument(self.parameters, place, 8) }?),
             None => None,
         };
-        Ok(told.unwrap_or_else(|| world.config.kernel_duration(&entry.name)))
+        Ok(told.unwrap_or_else(|| config.kernel_duration(&entry.name)))
     }
 }
 
@@ -113,17 +114,9 @@ fn nanoseconds(argument: &[u8]) -> Option<u64> {
     argument.last_chunk().copied().map(u64::from_ne_bytes)
 }
 
-/// NULL and dead handles give 400.
-fn known(world: &mut World, function: u64) -> Outcome {
-    if function != 0 && world.functions.get(function).is_none() {
-        world.stale();
-    }
-    live(world, function).map(|_| ())
-}
-
-fn live(world: &World, function: u64) -> Result<&Function, Status> {
-    let found = world.functions.get(function);
-    found.ok_or(Status::ERROR_INVALID_HANDLE)
+/// A live function: NULL and dead handles give 400.
+pub(super) fn live(world: &mut World, function: u64) -> Result<&mut Function, Status> {
+    world.functions.find(function, Status::ERROR_INVALID_HANDLE, &mut world.stale_uses)
 }
 
 /// A library's kernel stands for its function in the stream's context.
@@ -137,7 +130,6 @@ unsafe fn launch(world: &mut World, thread: Thread, mut launch: Launch) -> Outco
         let context = world.stream(key)?.context;
         launch.function = world.function_of(launch.function, context)?;
     }
-    known(world, launch.function)?;
     let found = live(world, launch.function)?;
     let (context, is_loaded) = (found.context, found.is_loaded);
     let key = world.stream_key(thread, launch.stream.0, launch.stream.1)?;
@@ -148,15 +140,14 @@ unsafe fn launch(world: &mut World, thread: Thread, mut launch: Launch) -> Outco
     if !is_loaded {
         world.unsafe_call(thread)?;
     }
-    let target = world.target(key)?;
-    if let Some(found) = world.functions.get_mut(launch.function) {
-        found.is_loaded = true;
-    }
+    let (target, config) = (world.target(key)?, &world.config);
+    let null = Status::ERROR_INVALID_HANDLE;
+    let found = world.functions.find(launch.function, null, &mut world.stale_uses)?;
+    found.is_loaded = true;
     match target {
         Target::Device => {
-            let found = live(world, launch.function)?;
             // SAFETY: this function's contract.
-            let ns = unsafe { launch.duration(world, found) }?;
+            let ns = unsafe { launch.duration(config, &found.entry) }?;
             world.submit(key, ns).map(|_| ())
         }
         Target::Capture(id) => {
@@ -167,44 +158,67 @@ unsafe fn launch(world: &mut World, thread: Thread, mut launch: Launch) -> Outco
     }
 }
 
-macro_rules! launch_kernel {
-    ($name:ident, $per_thread:literal) => {
-        /// # Safety
-        /// `parameters` points to a pointer to each argument of the function,
-        /// each good for the size that the PTX declares.
-        #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $name(
-            function: u64,
-            grid_x: c_uint,
-            grid_y: c_uint,
-            grid_z: c_uint,
-            block_x: c_uint,
-            block_y: c_uint,
-            block_z: c_uint,
-            shared_bytes: c_uint,
-            stream: u64,
-            parameters: *mut *mut c_void,
-            extra: *mut *mut c_void,
-        ) -> u32 {
-            let asked = Launch {
-                function,
-                grid: [grid_x, grid_y, grid_z],
-                block: [block_x, block_y, block_z],
-                shared_bytes,
-                stream: (stream, $per_thread),
-                parameters,
-                extra,
-            };
-            call(Symbol::$name, function, stream, |world, thread| {
-                // SAFETY: this function's contract.
-                unsafe { launch(world, thread, asked) }
-            })
-        }
-    };
-}
+exports! {
+    /// # Safety
+    /// `parameters` points to a pointer to each argument of the function, each good for the
+    /// size that the PTX declares.
+    unsafe fn cuLaunchKernel / cuLaunchKernel_ptsz(
+        function: u64,
+        grid_x: c_uint,
+        grid_y: c_uint,
+        grid_z: c_uint,
+        block_x: c_uint,
+        block_y: c_uint,
+        block_z: c_uint,
+        shared_bytes: c_uint,
+        stream: u64,
+        parameters: *mut *mut c_void,
+        extra: *mut *mut c_void,
+    ) in call(function, stream) |world, thread, is_twin| {
+        let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
+        let stream = (stream, is_twin);
+        let asked = Launch { function, grid, block, shared_bytes, stream, parameters, extra };
+        // SAFETY: this function's contract.
+        unsafe { launch(world, thread, asked) }
+    }
 
-launch_kernel!(cuLaunchKernel, false);
-launch_kernel!(cuLaunchKernel_ptsz, true);
+    /// # Safety
+    /// As for `cuLaunchKernel`.
+    unsafe fn cuLaunchKernelEx / cuLaunchKernelEx_ptsz(
+        config: Option<&LaunchConfig>,
+        function: u64,
+        parameters: *mut *mut c_void,
+        extra: *mut *mut c_void,
+    ) in call(function, config.map_or(0, |config| config.stream)) |world, thread, is_twin| {
+        let config = config.ok_or(Status::ERROR_INVALID_VALUE)?;
+        let LaunchConfig { grid, block, shared_bytes, stream, .. } = *config;
+        let stream = (stream, is_twin);
+        let asked = Launch { function, grid, block, shared_bytes, stream, parameters, extra };
+        // SAFETY: this function's contract.
+        unsafe { launch(world, thread, asked) }
+    }
+
+    /// In a capture the function is a node.
+    fn cuLaunchHostFunc / cuLaunchHostFunc_ptsz(
+        stream: u64,
+        function: Option<extern "C" fn(*mut c_void)>,
+        data: *mut c_void,
+    ) in call(0, stream) |world, thread, is_twin| {
+        let data = data.expose_provenance();
+        let function = function.ok_or(Status::ERROR_INVALID_VALUE)?;
+        let key = world.stream_key(thread, stream, is_twin)?;
+        let callback = Callback { function, data };
+        match world.target(key)? {
+            Target::Device => {
+                let (start, context) = (world.start_time(key), world.stream(key)?.context);
+                let end = world.call_host(context, start, callback)?;
+                world.stream(key)?.busy_until = end;
+                Ok(())
+            }
+            Target::Capture(id) => world.add_node(id, key, Kind::Host(callback)),
+        }
+    }
+}
 
 /// `CUlaunchConfig`. Attributes are ignored.
 #[repr(C)]
@@ -216,66 +230,3 @@ pub(crate) struct LaunchConfig {
     attributes: *mut c_void,
     attribute_count: c_uint,
 }
-
-macro_rules! launch_kernel_ex {
-    ($name:ident, $per_thread:literal) => {
-        /// # Safety
-        /// As for `cuLaunchKernel`.
-        #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $name(
-            config: Option<&LaunchConfig>,
-            function: u64,
-            parameters: *mut *mut c_void,
-            extra: *mut *mut c_void,
-        ) -> u32 {
-            let stream = config.map_or(0, |config| config.stream);
-            call(Symbol::$name, function, stream, |world, thread| {
-                let config = config.ok_or(Status::ERROR_INVALID_VALUE)?;
-                let asked = Launch {
-                    function,
-                    grid: config.grid,
-                    block: config.block,
-                    shared_bytes: config.shared_bytes,
-                    stream: (config.stream, $per_thread),
-                    parameters,
-                    extra,
-                };
-                // SAFETY: this function's contract.
-                unsafe { launch(world, thread, asked) }
-            })
-        }
-    };
-}
-
-launch_kernel_ex!(cuLaunchKernelEx, false);
-launch_kernel_ex!(cuLaunchKernelEx_ptsz, true);
-
-macro_rules! launch_host_func {
-    ($name:ident, $per_thread:literal) => {
-        /// The function runs as the call returns, as copies do: the clock stands. In a
-        /// capture it is a node.
-        #[unsafe(no_mangle)]
-        pub(crate) extern "C" fn $name(
-            stream: u64,
-            function: Option<extern "C" fn(*mut c_void)>,
-            data: *mut c_void,
-        ) -> u32 {
-            let data = data.expose_provenance();
-            call(Symbol::$name, 0, stream, |world, thread| {
-                let function = function.ok_or(Status::ERROR_INVALID_VALUE)?;
-                let key = world.stream_key(thread, stream, $per_thread)?;
-                let callback = Callback { function, data };
-                match world.target(key)? {
-                    Target::Device => {
-                        world.callbacks.push(callback);
-                        world.submit(key, 0).map(|_| ())
-                    }
-                    Target::Capture(id) => world.add_node(id, key, Kind::Host(callback)),
-                }
-            })
-        }
-    };
-}
-
-launch_host_func!(cuLaunchHostFunc, false);
-launch_host_func!(cuLaunchHostFunc_ptsz, true);

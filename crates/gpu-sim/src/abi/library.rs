@@ -6,57 +6,49 @@ use std::ffi::{c_char, c_uint, c_void};
 
 use metrale_gpu_sys::cuda::Status;
 
+use super::graph::fill;
 use super::module::{string, text};
-use super::{Out, call, put, some};
+use super::{Out, put, some};
+use crate::module::LibraryKernel;
 use crate::symbols::Symbol;
 use crate::world::World;
 
-/// Options are ignored.
-///
-/// # Safety
-/// `image` is NULL or a C string.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuLibraryLoadData(
-    out: Out<'_, u64>,
-    image: *const c_void,
-    _options: *mut c_uint,
-    _values: *mut *mut c_void,
-    _count: c_uint,
-    _library_options: *mut c_uint,
-    _library_values: *mut *mut c_void,
-    _library_count: c_uint,
-) -> u32 {
-    call(Symbol::cuLibraryLoadData, 0, 0, |world, _| {
+exports! {
+    /// Options are ignored.
+    ///
+    /// # Safety
+    /// `image` is NULL or a C string.
+    unsafe fn cuLibraryLoadData(
+        out: Out<'_, u64>,
+        image: *const c_void,
+        _options: *mut c_uint,
+        _values: *mut *mut c_void,
+        _count: c_uint,
+        _library_options: *mut c_uint,
+        _library_values: *mut *mut c_void,
+        _library_count: c_uint,
+    ) in call(0, 0) |world, _| {
         // SAFETY: this function's contract.
         let image = unsafe { string(image.cast()) }?;
         some(&out)?;
         world.ready()?;
         let library = world.load_library(text(image.to_bytes())?)?;
         put(out, library)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuLibraryUnload(library: u64) -> u32 {
-    call(Symbol::cuLibraryUnload, library, 0, |world, thread| {
+    fn cuLibraryUnload(library: u64) in call(library, 0) |world, thread| {
         world.library(library)?;
         world.unsafe_call(thread)?;
         world.unload_library(library);
         Ok(())
-    })
-}
+    }
 
-/// 500 where the library has no such kernel.
-///
-/// # Safety
-/// `name` is NULL or a C string.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuLibraryGetKernel(
-    out: Out<'_, u64>,
-    library: u64,
-    name: *const c_char,
-) -> u32 {
-    call(Symbol::cuLibraryGetKernel, library, 0, |world, _| {
+    /// 500 where the library has no such kernel.
+    ///
+    /// # Safety
+    /// `name` is NULL or a C string.
+    unsafe fn cuLibraryGetKernel(out: Out<'_, u64>, library: u64, name: *const c_char)
+    in call(library, 0) |world, _| {
         // SAFETY: this function's contract.
         let name = unsafe { string(name) }?;
         let kernels = world.library(library)?.kernels.clone();
@@ -65,80 +57,55 @@ pub(crate) unsafe extern "C" fn cuLibraryGetKernel(
             found.is_some_and(|found| found.c_name.as_c_str() == name)
         });
         put(out, named.next().ok_or(Status::ERROR_NOT_FOUND)?)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuLibraryGetKernelCount(out: Out<'_, c_uint>, library: u64) -> u32 {
-    call(Symbol::cuLibraryGetKernelCount, library, 0, |world, _| {
+    fn cuLibraryGetKernelCount(out: Out<'_, c_uint>, library: u64)
+    in call(library, 0) |world, _| {
         let count = c_uint::try_from(world.library(library)?.kernels.len());
         put(out, count.unwrap_or(c_uint::MAX))
-    })
-}
+    }
 
-/// # Safety
-/// `out` is NULL or good for `count` handles.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuLibraryEnumerateKernels(
-    out: *mut u64,
-    count: c_uint,
-    library: u64,
-) -> u32 {
-    call(Symbol::cuLibraryEnumerateKernels, library, 0, |world, _| {
+    /// # Safety
+    /// `out` is NULL or good for `count` handles.
+    unsafe fn cuLibraryEnumerateKernels(out: *mut u64, count: c_uint, library: u64)
+    in call(library, 0) |world, _| {
         if out.is_null() {
             return Err(Status::ERROR_INVALID_VALUE);
         }
         let room = usize::try_from(count).unwrap_or(usize::MAX);
         let kernels = &world.library(library)?.kernels;
-        for (place, kernel) in kernels.iter().take(room).enumerate() {
-            // SAFETY: the caller promises room for `count` handles.
-            let place = unsafe { out.add(place) };
-            // SAFETY: as above.
-            unsafe { place.write(*kernel) };
-        }
+        // SAFETY: the caller promises room for `count` handles.
+        unsafe { fill(out, room.min(kernels.len()), kernels) };
         Ok(())
-    })
-}
+    }
 
-/// The library's module in the current context.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuLibraryGetModule(out: Out<'_, u64>, library: u64) -> u32 {
-    call(Symbol::cuLibraryGetModule, library, 0, |world, thread| {
+    /// The library's module in the current context.
+    fn cuLibraryGetModule(out: Out<'_, u64>, library: u64) in call(library, 0) |world, thread| {
         some(&out)?;
         let context = world.current(thread)?;
         let module = world.library_module(library, context)?;
         put(out, module)
-    })
-}
-
-/// NULL and dead kernels give 400.
-fn known(world: &mut World, kernel: u64) -> Result<(), Status> {
-    world.ready()?;
-    match world.kernels.get(kernel) {
-        Some(_) => Ok(()),
-        None if kernel == 0 => Err(Status::ERROR_INVALID_HANDLE),
-        None => Err(world.stale()),
     }
 }
 
-/// The kernel's function in the current context.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuKernelGetFunction(out: Out<'_, u64>, kernel: u64) -> u32 {
-    call(Symbol::cuKernelGetFunction, kernel, 0, |world, thread| {
+/// A live kernel: NULL and dead ones give 400.
+fn live(world: &mut World, kernel: u64) -> Result<&mut LibraryKernel, Status> {
+    world.ready()?;
+    world.kernels.find(kernel, Status::ERROR_INVALID_HANDLE, &mut world.stale_uses)
+}
+
+exports! {
+    /// The kernel's function in the current context.
+    fn cuKernelGetFunction(out: Out<'_, u64>, kernel: u64) in call(kernel, 0) |world, thread| {
         some(&out)?;
-        known(world, kernel)?;
+        live(world, kernel)?;
         let context = world.current(thread)?;
         let function = world.function_of(kernel, context)?;
         put(out, function)
-    })
-}
+    }
 
-/// The name stays good until the library is unloaded.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuKernelGetName(out: Out<'_, *const c_char>, kernel: u64) -> u32 {
-    call(Symbol::cuKernelGetName, kernel, 0, |world, _| {
-        known(world, kernel)?;
-        let found = world.kernels.get(kernel);
-        put(out, found.ok_or(Status::ERROR_INVALID_HANDLE)?.c_name.as_ptr())
-    })
+    /// The name stays good until the library is unloaded.
+    fn cuKernelGetName(out: Out<'_, *const c_char>, kernel: u64) in call(kernel, 0) |world, _| {
+        put(out, live(world, kernel)?.c_name.as_ptr())
+    }
 }

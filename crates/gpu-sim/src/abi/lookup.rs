@@ -7,12 +7,13 @@
 //! not found.
 #![allow(non_snake_case, reason = "the driver's own names")]
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 
 use metrale_gpu_sys::cuda::Status;
 
-use super::{Out, call, put, put_if};
+use super::module::string;
+use super::{Out, put, put_if};
 use crate::config::Config;
 use crate::symbols::Symbol;
 use crate::world::Outcome;
@@ -56,12 +57,11 @@ unsafe fn lookup(
     (version, flags): (c_int, u64),
     status: Out<'_, u32>,
 ) -> Outcome {
-    if name.is_null() || flags > PER_THREAD {
+    // SAFETY: this function's contract.
+    let name = unsafe { string(name) }?.to_str().unwrap_or("");
+    if flags > PER_THREAD {
         return Err(Status::ERROR_INVALID_VALUE);
     }
-    // SAFETY: not NULL; the rest is this function's contract.
-    let name = unsafe { CStr::from_ptr(name) };
-    let name = name.to_str().unwrap_or("");
     let version = u32::try_from(version).unwrap_or(0);
     let (symbol, result) = find(config, name, version, flags == PER_THREAD);
     put(out, symbol.map_or(ptr::null(), Symbol::address))?;
@@ -69,33 +69,29 @@ unsafe fn lookup(
     Ok(())
 }
 
-/// # Safety
-/// `name` is NULL or a C string.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuGetProcAddress(
-    name: *const c_char,
-    out: Out<'_, *const c_void>,
-    version: c_int,
-    flags: u64,
-) -> u32 {
-    call(Symbol::cuGetProcAddress, 0, 0, |world, _| {
+exports! {
+    /// # Safety
+    /// `name` is NULL or a C string.
+    unsafe fn cuGetProcAddress(
+        name: *const c_char,
+        out: Out<'_, *const c_void>,
+        version: c_int,
+        flags: u64,
+    ) in call(0, 0) |world, _| {
         // SAFETY: this function's contract.
         unsafe { lookup(&world.config, name, out, (version, flags), None) }
-    })
-}
+    }
 
-/// # Safety
-/// `name` is NULL or a C string.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuGetProcAddress_v2(
-    name: *const c_char,
-    out: Out<'_, *const c_void>,
-    version: c_int,
-    flags: u64,
-    status: Out<'_, u32>,
-) -> u32 {
-    call(Symbol::cuGetProcAddress_v2, 0, 0, |world, _| {
+    /// # Safety
+    /// `name` is NULL or a C string.
+    unsafe fn cuGetProcAddress_v2(
+        name: *const c_char,
+        out: Out<'_, *const c_void>,
+        version: c_int,
+        flags: u64,
+        status: Out<'_, u32>,
+    ) in call(0, 0) |world, _| {
         // SAFETY: this function's contract.
         unsafe { lookup(&world.config, name, out, (version, flags), status) }
-    })
+    }
 }

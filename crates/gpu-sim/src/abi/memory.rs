@@ -8,7 +8,7 @@ use std::ffi::{c_uint, c_void};
 
 use metrale_gpu_sys::cuda::Status;
 
-use super::{Out, call, put, some};
+use super::{Out, put, some};
 use crate::capture::Target;
 use crate::graph::Kind;
 use crate::memory::{DEVICE_BYTES, Transfer};
@@ -16,40 +16,32 @@ use crate::symbols::Symbol;
 use crate::thread::Thread;
 use crate::world::{Outcome, World};
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuMemGetInfo_v2(free: Out<'_, usize>, total: Out<'_, usize>) -> u32 {
-    call(Symbol::cuMemGetInfo_v2, 0, 0, |world, thread| {
+exports! {
+    fn cuMemGetInfo_v2(free: Out<'_, usize>, total: Out<'_, usize>)
+    in call(0, 0) |world, thread| {
         world.current(thread)?;
         put(free, world.memory.free_bytes())?;
         put(total, DEVICE_BYTES)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuMemAlloc_v2(out: Out<'_, u64>, bytes: usize) -> u32 {
-    call(Symbol::cuMemAlloc_v2, 0, 0, |world, thread| {
+    fn cuMemAlloc_v2(out: Out<'_, u64>, bytes: usize) in call(0, 0) |world, thread| {
         some(&out)?;
         let context = world.current(thread)?;
         world.unsafe_call(thread)?;
         let address = world.memory.allocate(context, bytes)?;
         put(out, address)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuMemFree_v2(address: u64) -> u32 {
-    call(Symbol::cuMemFree_v2, address, 0, |world, thread| {
+    fn cuMemFree_v2(address: u64) in call(address, 0) |world, thread| {
         world.current(thread)?;
         world.unsafe_call(thread)?;
         world.memory.free(address)
-    })
-}
+    }
 
-/// 0 bytes give NULL. In a capture the memory is there at once and stays; the
-/// graph gets a node for it that takes no time.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuMemAllocAsync(out: Out<'_, u64>, bytes: usize, stream: u64) -> u32 {
-    call(Symbol::cuMemAllocAsync, 0, stream, |world, thread| {
+    /// 0 bytes give NULL. In a capture the memory is there at once and stays; the
+    /// graph gets a node for it that takes no time.
+    fn cuMemAllocAsync(out: Out<'_, u64>, bytes: usize, stream: u64)
+    in call(0, stream) |world, thread| {
         some(&out)?;
         let key = world.stream_key(thread, stream, false)?;
         let context = world.stream(key)?.context;
@@ -60,13 +52,10 @@ pub(crate) extern "C" fn cuMemAllocAsync(out: Out<'_, u64>, bytes: usize, stream
             Target::Capture(id) => world.add_node(id, key, Kind::Allocate)?,
         }
         put(out, address)
-    })
-}
+    }
 
-/// In a capture the graph gets a node and the memory stays.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuMemFreeAsync(address: u64, stream: u64) -> u32 {
-    call(Symbol::cuMemFreeAsync, address, stream, |world, thread| {
+    /// In a capture the graph gets a node and the memory stays.
+    fn cuMemFreeAsync(address: u64, stream: u64) in call(address, stream) |world, thread| {
         let key = world.stream_key(thread, stream, false)?;
         match world.target(key)? {
             Target::Device => {
@@ -78,13 +67,11 @@ pub(crate) extern "C" fn cuMemFreeAsync(address: u64, stream: u64) -> u32 {
             }
             Target::Capture(id) => world.add_node(id, key, Kind::Release),
         }
-    })
-}
+    }
 
-/// Memory that the host reads and writes too: `flags` say from where else, and 0 gives 1.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuMemAllocManaged(out: Out<'_, u64>, bytes: usize, flags: c_uint) -> u32 {
-    call(Symbol::cuMemAllocManaged, 0, 0, |world, thread| {
+    /// Memory that the host reads and writes too: `flags` say from where else, and 0 gives 1.
+    fn cuMemAllocManaged(out: Out<'_, u64>, bytes: usize, flags: c_uint)
+    in call(0, 0) |world, thread| {
         some(&out)?;
         let context = world.current(thread)?;
         world.unsafe_call(thread)?;
@@ -93,19 +80,11 @@ pub(crate) extern "C" fn cuMemAllocManaged(out: Out<'_, u64>, bytes: usize, flag
         }
         let address = world.memory.allocate_managed(context, bytes)?;
         put(out, address)
-    })
-}
+    }
 
-/// Which stream may touch managed memory is not kept: nothing comes of it here.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuStreamAttachMemAsync(
-    stream: u64,
-    address: u64,
-    _bytes: usize,
-    flags: c_uint,
-) -> u32 {
-    let symbol = Symbol::cuStreamAttachMemAsync;
-    call(symbol, address, stream, |world, thread| {
+    /// Which stream may touch managed memory is not kept: nothing comes of it here.
+    fn cuStreamAttachMemAsync(stream: u64, address: u64, _bytes: usize, flags: c_uint)
+    in call(address, stream) |world, thread| {
         let key = world.stream_key(thread, stream, false)?;
         if !matches!(flags, 1 | 2 | 4) || !world.memory.is_allocated(address) {
             return Err(Status::ERROR_INVALID_VALUE);
@@ -114,7 +93,7 @@ pub(crate) extern "C" fn cuStreamAttachMemAsync(
             Target::Device => world.submit(key, 0).map(|_| ()),
             Target::Capture(_) => Err(Status::ERROR_STREAM_CAPTURE_UNSUPPORTED),
         }
-    })
+    }
 }
 
 fn host(world: &mut World, thread: Thread, out: Out<'_, *mut u8>, bytes: usize) -> Outcome {
@@ -125,27 +104,21 @@ fn host(world: &mut World, thread: Thread, out: Out<'_, *mut u8>, bytes: usize) 
     put(out, address)
 }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuMemAllocHost_v2(out: Out<'_, *mut u8>, bytes: usize) -> u32 {
-    call(Symbol::cuMemAllocHost_v2, 0, 0, |world, thread| host(world, thread, out, bytes))
-}
+exports! {
+    fn cuMemAllocHost_v2(out: Out<'_, *mut u8>, bytes: usize) in call(0, 0) |world, thread| {
+        host(world, thread, out, bytes)
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuMemHostAlloc(
-    out: Out<'_, *mut u8>,
-    bytes: usize,
-    _flags: c_uint,
-) -> u32 {
-    call(Symbol::cuMemHostAlloc, 0, 0, |world, thread| host(world, thread, out, bytes))
-}
+    fn cuMemHostAlloc(out: Out<'_, *mut u8>, bytes: usize, _flags: c_uint)
+    in call(0, 0) |world, thread| {
+        host(world, thread, out, bytes)
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuMemFreeHost(address: *mut c_void) -> u32 {
-    call(Symbol::cuMemFreeHost, 0, 0, |world, thread| {
+    fn cuMemFreeHost(address: *mut c_void) in call(0, 0) |world, thread| {
         world.current(thread)?;
         world.unsafe_call(thread)?;
         world.memory.free_host(address.expose_provenance())
-    })
+    }
 }
 
 /// A transfer given to a stream.
@@ -162,95 +135,69 @@ fn enqueue(world: &mut World, key: u64, transfer: Transfer) -> Outcome {
     }
 }
 
-fn asynchronous(symbol: Symbol, stream: u64, transfer: Transfer) -> u32 {
-    call(symbol, 0, stream, |world, thread| {
-        let key = world.stream_key(thread, stream, false)?;
-        enqueue(world, key, transfer)
-    })
+fn asynchronous(world: &mut World, thread: Thread, stream: u64, transfer: Transfer) -> Outcome {
+    let key = world.stream_key(thread, stream, false)?;
+    enqueue(world, key, transfer)
 }
 
 /// On the legacy stream, and waited for: an unsafe call during a capture.
-fn synchronous(symbol: Symbol, transfer: Transfer) -> u32 {
-    call(symbol, 0, 0, |world: &mut World, thread: Thread| {
-        let key = world.stream_key(thread, 0, false)?;
-        world.stream_wait(thread, key)?;
-        enqueue(world, key, transfer)?;
-        let end = world.completion(key);
-        world.wait(end);
-        Ok(())
-    })
+fn synchronous(world: &mut World, thread: Thread, transfer: Transfer) -> Outcome {
+    let key = world.stream_key(thread, 0, false)?;
+    world.stream_wait(thread, key)?;
+    enqueue(world, key, transfer)?;
+    let end = world.completion(key);
+    world.wait(end);
+    Ok(())
 }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuMemsetD8_v2(to: u64, value: u8, bytes: usize) -> u32 {
-    synchronous(Symbol::cuMemsetD8_v2, Transfer::Fill { to, value, bytes })
-}
+exports! {
+    fn cuMemsetD8_v2(to: u64, value: u8, bytes: usize) in call(0, 0) |world, thread| {
+        synchronous(world, thread, Transfer::Fill { to, value, bytes })
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuMemsetD8Async(to: u64, value: u8, bytes: usize, stream: u64) -> u32 {
-    let transfer = Transfer::Fill { to, value, bytes };
-    asynchronous(Symbol::cuMemsetD8Async, stream, transfer)
-}
+    fn cuMemsetD8Async(to: u64, value: u8, bytes: usize, stream: u64)
+    in call(0, stream) |world, thread| {
+        asynchronous(world, thread, stream, Transfer::Fill { to, value, bytes })
+    }
 
-/// # Safety
-/// `from` is good for `bytes`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: usize) -> u32 {
-    let from = from.expose_provenance();
-    let transfer = Transfer::ToDevice { to, from, bytes };
-    synchronous(Symbol::cuMemcpyHtoD_v2, transfer)
-}
+    /// # Safety
+    /// `from` is good for `bytes`.
+    unsafe fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: usize)
+    in call(0, 0) |world, thread| {
+        let from = from.expose_provenance();
+        synchronous(world, thread, Transfer::ToDevice { to, from, bytes })
+    }
 
-/// # Safety
-/// `from` is good for `bytes`, in a capture at every launch of its graph.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
-    to: u64,
-    from: *const c_void,
-    bytes: usize,
-    stream: u64,
-) -> u32 {
-    let from = from.expose_provenance();
-    let transfer = Transfer::ToDevice { to, from, bytes };
-    asynchronous(Symbol::cuMemcpyHtoDAsync_v2, stream, transfer)
-}
+    /// # Safety
+    /// `from` is good for `bytes`, in a capture at every launch of its graph.
+    unsafe fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: usize, stream: u64)
+    in call(0, stream) |world, thread| {
+        let from = from.expose_provenance();
+        asynchronous(world, thread, stream, Transfer::ToDevice { to, from, bytes })
+    }
 
-/// # Safety
-/// `to` is good for `bytes`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) -> u32 {
-    let to = to.expose_provenance();
-    let transfer = Transfer::ToHost { to, from, bytes };
-    synchronous(Symbol::cuMemcpyDtoH_v2, transfer)
-}
+    /// # Safety
+    /// `to` is good for `bytes`.
+    unsafe fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize)
+    in call(0, 0) |world, thread| {
+        let to = to.expose_provenance();
+        synchronous(world, thread, Transfer::ToHost { to, from, bytes })
+    }
 
-/// # Safety
-/// `to` is good for `bytes`, in a capture at every launch of its graph.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
-    to: *mut c_void,
-    from: u64,
-    bytes: usize,
-    stream: u64,
-) -> u32 {
-    let to = to.expose_provenance();
-    let transfer = Transfer::ToHost { to, from, bytes };
-    asynchronous(Symbol::cuMemcpyDtoHAsync_v2, stream, transfer)
-}
+    /// # Safety
+    /// `to` is good for `bytes`, in a capture at every launch of its graph.
+    unsafe fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: u64)
+    in call(0, stream) |world, thread| {
+        let to = to.expose_provenance();
+        asynchronous(world, thread, stream, Transfer::ToHost { to, from, bytes })
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuMemcpyDtoD_v2(to: u64, from: u64, bytes: usize) -> u32 {
-    let transfer = Transfer::Within { to, from, bytes };
-    synchronous(Symbol::cuMemcpyDtoD_v2, transfer)
-}
+    fn cuMemcpyDtoD_v2(to: u64, from: u64, bytes: usize) in call(0, 0) |world, thread| {
+        synchronous(world, thread, Transfer::Within { to, from, bytes })
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuMemcpyDtoDAsync_v2(
-    to: u64,
-    from: u64,
-    bytes: usize,
-    stream: u64,
-) -> u32 {
-    let transfer = Transfer::Within { to, from, bytes };
-    asynchronous(Symbol::cuMemcpyDtoDAsync_v2, stream, transfer)
+    fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: u64)
+    in call(0, stream) |world, thread| {
+        asynchronous(world, thread, stream, Transfer::Within { to, from, bytes })
+    }
 }

@@ -4,7 +4,36 @@
 //! Signatures follow NVIDIA's driver API reference. An out pointer is an
 //! `Option` of a reference: the caller of a C function promises that it is NULL
 //! or good to write. Every function goes through [`call`], which counts, logs,
-//! injects faults and lets no panic out.
+//! injects faults and lets no panic out; `exports!` declares most of them.
+
+/// Exports driver functions, each by its one name: `fn cuName(…) in call(handle, stream)` goes
+/// through [`call`], `in graph_call(…)` through [`graph_call`]. Of `fn cuName / cuName_ptsz(…)`
+/// the body runs for both, and is told whether it is the per-thread twin.
+macro_rules! exports {
+    () => {};
+    (@ $meta:tt $safety:tt $name:ident / $twin:ident $args:tt in $call:ident $keys:tt
+        |$world:pat_param, $thread:pat_param, $is_twin:ident| $body:block $($rest:tt)*) => {
+        exports!(@ $meta $safety $name $args in $call $keys
+            |$world, $thread| { let $is_twin = false; $body });
+        exports!(@ $meta $safety $twin $args in $call $keys
+            |$world, $thread| { let $is_twin = true; $body });
+        exports!($($rest)*);
+    };
+    (@ [$(#[$meta:meta])*] [$($safety:ident)?] $name:ident($($arg:ident: $kind:ty),* $(,)?)
+        in $call:ident($handle:expr, $stream:expr)
+        |$world:pat_param, $thread:pat_param| $body:block $($rest:tt)*) => {
+        $(#[$meta])*
+        #[unsafe(no_mangle)]
+        pub(crate) $($safety)? extern "C" fn $name($($arg: $kind),*) -> u32 {
+            super::$call(Symbol::$name, $handle, $stream, |$world, $thread| $body)
+        }
+        exports!($($rest)*);
+    };
+    ($(#[$meta:meta])* fn $($rest:tt)*) => { exports!(@ [$(#[$meta])*] [] $($rest)*); };
+    ($(#[$meta:meta])* unsafe fn $($rest:tt)*) => {
+        exports!(@ [$(#[$meta])*] [unsafe] $($rest)*);
+    };
+}
 
 pub(crate) mod capture;
 pub(crate) mod context;
@@ -26,12 +55,12 @@ pub(crate) mod user_object;
 
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
 
 use metrale_gpu_sys::cuda::Status;
 
+use crate::control::Call;
 use crate::faults;
-use crate::log::Record;
+use crate::host;
 use crate::symbols::Symbol;
 use crate::thread::Thread;
 use crate::watch::Use;
@@ -104,10 +133,12 @@ fn guarded(
         *count += 1;
     }
     let cost = world.config.call_cost_ns.get(index).copied().unwrap_or(0);
-    let delay = world.faults.take_delay(symbol);
+    let delay = world.faults.delays.take(symbol, thread.id).unwrap_or(0);
     world.clock.advance(cost.saturating_add(delay));
-    let fault = world.faults.take_status(symbol, thread.id);
-    let status = if world.config.stub {
+    let fault = world.faults.statuses.take(symbol, thread.id);
+    let status = if Thread::is_in_callback() {
+        Status::ERROR_NOT_PERMITTED
+    } else if world.config.stub {
         Status::ERROR_STUB_LIBRARY
     } else if let Some(status) = fault {
         status
@@ -115,39 +146,25 @@ fn guarded(
         body(world, thread).err().unwrap_or(Status::SUCCESS)
     };
     let (sequence, time_ns) = (world.calls, world.clock.now());
-    world.log.push(|| Record {
+    world.log.push(|| Call {
         sequence,
         thread: thread.id,
-        symbol,
+        name: symbol.name(),
         handle,
         stream,
-        status: status.0,
+        status,
         mode: thread.mode(),
         time_ns,
     });
-    let wait = world.wait_until.take();
-    let callbacks = std::mem::take(&mut world.callbacks);
+    let waiting = world.waiting.take();
+    let destructors = std::mem::take(&mut world.destructors);
+    world.wake();
     drop(guard);
-    for callback in callbacks {
-        callback.run();
+    for destructor in destructors {
+        destructor.run();
     }
-    if let Some(until) = wait {
-        sleep_until(until);
+    if let Some(number) = waiting {
+        host::wait(number);
     }
     status
-}
-
-/// In real time: sleeps until the clock reads `until`. Ends early if the world
-/// was put back to virtual time meanwhile.
-fn sleep_until(until: u64) {
-    loop {
-        let guard = world::lock();
-        let left = until.saturating_sub(guard.clock.now());
-        let is_real = guard.clock.is_real_time();
-        drop(guard);
-        if left == 0 || !is_real {
-            return;
-        }
-        std::thread::sleep(Duration::from_nanos(left));
-    }
 }

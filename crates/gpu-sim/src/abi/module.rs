@@ -6,7 +6,9 @@ use std::ffi::{CStr, c_char, c_uint, c_void};
 
 use metrale_gpu_sys::cuda::Status;
 
-use super::{Out, call, put, put_if, some};
+use super::graph::fill;
+use super::launch::live;
+use super::{Out, put, put_if, some};
 use crate::symbols::Symbol;
 use crate::thread::Thread;
 use crate::world::{Outcome, World};
@@ -45,83 +47,67 @@ fn is_binary(image: &[u8]) -> bool {
     image.starts_with(b"\x7fELF") || image.starts_with(&[0x50, 0xed, 0x55, 0xba])
 }
 
-/// # Safety
-/// `file` is NULL or a C string.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuModuleLoad(out: Out<'_, u64>, file: *const c_char) -> u32 {
-    call(Symbol::cuModuleLoad, 0, 0, |world, thread| {
+exports! {
+    /// # Safety
+    /// `file` is NULL or a C string.
+    unsafe fn cuModuleLoad(out: Out<'_, u64>, file: *const c_char)
+    in call(0, 0) |world, thread| {
         // SAFETY: this function's contract.
         let file = unsafe { string(file) }?;
         let file = file.to_str().map_err(|_| Status::ERROR_FILE_NOT_FOUND)?;
         let image = std::fs::read(file).map_err(|_| Status::ERROR_FILE_NOT_FOUND)?;
         load(world, thread, out, &image)
-    })
-}
+    }
 
-/// # Safety
-/// `image` is NULL or a C string.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuModuleLoadData(out: Out<'_, u64>, image: *const c_void) -> u32 {
-    call(Symbol::cuModuleLoadData, 0, 0, |world, thread| {
+    /// # Safety
+    /// `image` is NULL or a C string.
+    unsafe fn cuModuleLoadData(out: Out<'_, u64>, image: *const c_void)
+    in call(0, 0) |world, thread| {
         // SAFETY: this function's contract.
         let image = unsafe { string(image.cast()) }?;
         load(world, thread, out, image.to_bytes())
-    })
-}
+    }
 
-/// Options are ignored.
-///
-/// # Safety
-/// `image` is NULL or a C string.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuModuleLoadDataEx(
-    out: Out<'_, u64>,
-    image: *const c_void,
-    _count: c_uint,
-    _options: *mut c_uint,
-    _values: *mut *mut c_void,
-) -> u32 {
-    call(Symbol::cuModuleLoadDataEx, 0, 0, |world, thread| {
+    /// Options are ignored.
+    ///
+    /// # Safety
+    /// `image` is NULL or a C string.
+    unsafe fn cuModuleLoadDataEx(
+        out: Out<'_, u64>,
+        image: *const c_void,
+        _count: c_uint,
+        _options: *mut c_uint,
+        _values: *mut *mut c_void,
+    ) in call(0, 0) |world, thread| {
         // SAFETY: this function's contract.
         let image = unsafe { string(image.cast()) }?;
         load(world, thread, out, image.to_bytes())
-    })
+    }
 }
 
 /// The functions of a live module: NULL gives 400.
 fn functions(world: &mut World, module: u64) -> Result<Vec<u64>, Status> {
     world.ready()?;
-    if module == 0 {
-        return Err(Status::ERROR_INVALID_HANDLE);
-    }
-    let found = world.modules.get(module);
-    match found.map(|found| (found.context, found.functions.clone())) {
-        Some((context, functions)) => world.healthy(context).map(|()| functions),
-        None => Err(world.stale()),
-    }
+    let null = Status::ERROR_INVALID_HANDLE;
+    let found = world.modules.find(module, null, &mut world.stale_uses)?;
+    let (context, functions) = (found.context, found.functions.clone());
+    world.healthy(context).map(|()| functions)
 }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuModuleUnload(module: u64) -> u32 {
-    call(Symbol::cuModuleUnload, module, 0, |world, thread| {
+exports! {
+    fn cuModuleUnload(module: u64) in call(module, 0) |world, thread| {
         let known = functions(world, module).map(|_| ());
         world.unsafe_call(thread)?;
         world.unload(module);
         known
-    })
-}
+    }
 
-/// 500 where the module has no such entry.
-///
-/// # Safety
-/// `name` is NULL or a C string.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuModuleGetFunction(
-    out: Out<'_, u64>,
-    module: u64,
-    name: *const c_char,
-) -> u32 {
-    call(Symbol::cuModuleGetFunction, module, 0, |world, _| {
+    /// 500 where the module has no such entry.
+    ///
+    /// # Safety
+    /// `name` is NULL or a C string.
+    unsafe fn cuModuleGetFunction(out: Out<'_, u64>, module: u64, name: *const c_char)
+    in call(module, 0) |world, _| {
         // SAFETY: this function's contract.
         let name = unsafe { string(name) }?;
         some(&out)?;
@@ -132,83 +118,54 @@ pub(crate) unsafe extern "C" fn cuModuleGetFunction(
         };
         let function = functions.into_iter().find(is_it);
         put(out, function.ok_or(Status::ERROR_NOT_FOUND)?)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuModuleGetFunctionCount(out: Out<'_, c_uint>, module: u64) -> u32 {
-    call(Symbol::cuModuleGetFunctionCount, module, 0, |world, _| {
+    fn cuModuleGetFunctionCount(out: Out<'_, c_uint>, module: u64)
+    in call(module, 0) |world, _| {
         let count = c_uint::try_from(functions(world, module)?.len());
         put(out, count.unwrap_or(c_uint::MAX))
-    })
-}
+    }
 
-/// # Safety
-/// `out` is NULL or good for `count` handles.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuModuleEnumerateFunctions(
-    out: *mut u64,
-    count: c_uint,
-    module: u64,
-) -> u32 {
-    call(Symbol::cuModuleEnumerateFunctions, module, 0, |world, _| {
+    /// # Safety
+    /// `out` is NULL or good for `count` handles.
+    unsafe fn cuModuleEnumerateFunctions(out: *mut u64, count: c_uint, module: u64)
+    in call(module, 0) |world, _| {
         if out.is_null() {
             return Err(Status::ERROR_INVALID_VALUE);
         }
         let room = usize::try_from(count).unwrap_or(usize::MAX);
         let functions = functions(world, module)?;
-        for (place, function) in functions.iter().take(room).enumerate() {
-            // SAFETY: the caller promises room for `count` handles.
-            let place = unsafe { out.add(place) };
-            // SAFETY: as above.
-            unsafe { place.write(*function) };
-        }
+        // SAFETY: the caller promises room for `count` handles.
+        unsafe { fill(out, room.min(functions.len()), &functions) };
         Ok(())
-    })
-}
+    }
 
-/// The name stays good until the module is unloaded. NULL gives 1, even
-/// before `cuInit`.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuFuncGetName(out: Out<'_, *const c_char>, function: u64) -> u32 {
-    call(Symbol::cuFuncGetName, function, 0, |world, _| {
+    /// The name stays good until the module is unloaded. NULL gives 1, even
+    /// before `cuInit`.
+    fn cuFuncGetName(out: Out<'_, *const c_char>, function: u64)
+    in call(function, 0) |world, _| {
         if function == 0 {
             return Err(Status::ERROR_INVALID_VALUE);
         }
         world.ready()?;
-        match world.functions.get(function) {
-            Some(found) => put(out, found.c_name.as_ptr()),
-            None => Err(world.stale()),
-        }
-    })
-}
+        put(out, live(world, function)?.c_name.as_ptr())
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuFuncGetModule(out: Out<'_, u64>, function: u64) -> u32 {
-    call(Symbol::cuFuncGetModule, function, 0, |world, _| {
+    fn cuFuncGetModule(out: Out<'_, u64>, function: u64) in call(function, 0) |world, _| {
         world.ready()?;
-        if function == 0 {
-            return Err(Status::ERROR_INVALID_HANDLE);
-        }
-        match world.functions.get(function) {
-            Some(found) => put(out, found.module),
-            None => Err(world.stale()),
-        }
-    })
-}
+        put(out, live(world, function)?.module)
+    }
 
-/// 500 where the module has no such variable; either answer may be left out.
-///
-/// # Safety
-/// `name` is NULL or a C string.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuModuleGetGlobal_v2(
-    address: Out<'_, u64>,
-    bytes: Out<'_, usize>,
-    module: u64,
-    name: *const c_char,
-) -> u32 {
-    call(Symbol::cuModuleGetGlobal_v2, module, 0, |world, _| {
+    /// 500 where the module has no such variable; either answer may be left out.
+    ///
+    /// # Safety
+    /// `name` is NULL or a C string.
+    unsafe fn cuModuleGetGlobal_v2(
+        address: Out<'_, u64>,
+        bytes: Out<'_, usize>,
+        module: u64,
+        name: *const c_char,
+    ) in call(module, 0) |world, _| {
         // SAFETY: this function's contract.
         let name = unsafe { string(name) }?;
         functions(world, module)?;
@@ -219,5 +176,5 @@ pub(crate) unsafe extern "C" fn cuModuleGetGlobal_v2(
         put_if(address, found.address);
         put_if(bytes, found.bytes);
         Ok(())
-    })
+    }
 }

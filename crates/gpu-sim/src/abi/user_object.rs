@@ -7,10 +7,9 @@ use std::ffi::{c_int, c_uint, c_void};
 use metrale_gpu_sys::cuda::Status;
 
 use super::graph::graph;
-use super::{Out, call, graph_call, put, some};
+use super::{Out, put, some};
 use crate::symbols::Symbol;
 use crate::user_object::{Callback, UserObject};
-use crate::world::Outcome;
 
 /// `CU_USER_OBJECT_NO_DESTRUCTOR_SYNC`, which must be given.
 const NO_SYNC: c_uint = 1;
@@ -25,15 +24,14 @@ fn counted(count: c_uint) -> Result<u64, Status> {
     }
 }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuUserObjectCreate(
-    out: Out<'_, u64>,
-    data: *mut c_void,
-    destroy: Option<extern "C" fn(*mut c_void)>,
-    count: c_uint,
-    flags: c_uint,
-) -> u32 {
-    call(Symbol::cuUserObjectCreate, 0, 0, |world, _| {
+exports! {
+    fn cuUserObjectCreate(
+        out: Out<'_, u64>,
+        data: *mut c_void,
+        destroy: Option<extern "C" fn(*mut c_void)>,
+        count: c_uint,
+        flags: c_uint,
+    ) in call(0, 0) |world, _| {
         world.ready()?;
         some(&out)?;
         let function = destroy.ok_or(Status::ERROR_INVALID_VALUE)?;
@@ -45,32 +43,18 @@ pub(crate) extern "C" fn cuUserObjectCreate(
         let destroy = Callback { function, data };
         let object = world.objects.insert(UserObject { count, destroy });
         put(out, object)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuUserObjectRetain(object: u64, count: c_uint) -> u32 {
-    call(Symbol::cuUserObjectRetain, object, 0, |world, _| {
+    fn cuUserObjectRetain(object: u64, count: c_uint) in call(object, 0) |world, _| {
         world.retain_object(object, counted(count)?)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuUserObjectRelease(object: u64, count: c_uint) -> u32 {
-    call(Symbol::cuUserObjectRelease, object, 0, |world, _| {
+    fn cuUserObjectRelease(object: u64, count: c_uint) in call(object, 0) |world, _| {
         world.release_object(object, counted(count)?)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphRetainUserObject(
-    handle: u64,
-    object: u64,
-    count: c_uint,
-    flags: c_uint,
-) -> u32 {
-    let symbol = Symbol::cuGraphRetainUserObject;
-    graph_call(symbol, handle, 0, |world, _| -> Outcome {
+    fn cuGraphRetainUserObject(handle: u64, object: u64, count: c_uint, flags: c_uint)
+    in graph_call(handle, 0) |world, _| {
         graph(world, handle)?;
         let count = counted(count)?;
         if flags > MOVE {
@@ -87,14 +71,11 @@ pub(crate) extern "C" fn cuGraphRetainUserObject(
             None => held.push((object, count)),
         }
         Ok(())
-    })
-}
+    }
 
-/// 1 for more than the graph holds.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGraphReleaseUserObject(handle: u64, object: u64, count: c_uint) -> u32 {
-    let symbol = Symbol::cuGraphReleaseUserObject;
-    graph_call(symbol, handle, 0, |world, _| {
+    /// 1 for more than the graph holds.
+    fn cuGraphReleaseUserObject(handle: u64, object: u64, count: c_uint)
+    in graph_call(handle, 0) |world, _| {
         let count = counted(count)?;
         let held = &mut graph(world, handle)?.held;
         let owned = held.iter_mut().find(|(known, _)| *known == object);
@@ -102,5 +83,5 @@ pub(crate) extern "C" fn cuGraphReleaseUserObject(handle: u64, object: u64, coun
         *owned = owned.checked_sub(count).ok_or(Status::ERROR_INVALID_VALUE)?;
         held.retain(|(_, owned)| *owned > 0);
         world.release_object(object, count)
-    })
+    }
 }

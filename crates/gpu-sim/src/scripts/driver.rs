@@ -18,7 +18,7 @@ pub(super) type Called<T> = Result<T, &'static str>;
 
 /// Calls the function of that name.
 macro_rules! call {
-    ($driver:ident, $name:literal: $($arg:expr => $kind:ty),*) => {{
+    ($driver:ident, $name:tt: $($arg:expr => $kind:ty),*) => {{
         let address = ($driver.0)($name).ok_or($name)?;
         // SAFETY: the function of that name, by the contract of `new`; a script
         // gives live handles, and pointers are to live values.
@@ -59,6 +59,7 @@ plain! {
     destroy_graph = "cuGraphDestroy"(graph: u64);
     unload = "cuModuleUnload"(module: u64);
     free = "cuMemFree_v2"(address: u64);
+    host_function = "cuLaunchHostFunc"(stream: u64, function: extern "C" fn(*mut c_void), data: *mut c_void);
 }
 
 /// Methods with one out value, given back beside the status.

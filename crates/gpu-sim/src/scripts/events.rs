@@ -157,6 +157,47 @@ pub(super) const SCRIPTS: &[Script] = &[
          query-stream t -> 0",
     ),
     script(
+        "a_host_function_holds_back_its_stream_alone",
+        "context
+         stream s nonblocking
+         stream t nonblocking
+         event before timed
+         event after timed
+         event apart timed
+         record before s
+         host s
+         record after s
+         sync-event before
+         record apart t
+         sync-event apart
+         query after -> 600
+         query-stream s -> 600
+         query-stream t -> 0
+         elapsed before after -> 600
+         release
+         sync-stream s
+         query after -> 0
+         elapsed before after -> 0 >=0",
+    ),
+    script(
+        "the_legacy_stream_waits_for_a_host_function",
+        "context
+         stream s blocking
+         stream t nonblocking
+         event e untimed
+         host s
+         record e s
+         wait t e
+         query-stream LEGACY -> 600
+         query-stream t -> 600
+         @2 context
+         @2 query e -> 600
+         release
+         @2 sync-event e
+         sync-context
+         query-stream LEGACY -> 0",
+    ),
+    script(
         "the_legacy_stream_waits_for_blocking_streams_only",
         "context
          stream s blocking

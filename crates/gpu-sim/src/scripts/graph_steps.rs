@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
 use super::driver::{Called, Calls};
-use super::machine::{Answer, Bindings, Kind, Trouble};
+use super::machine::{Answer, Bindings, Object, Trouble};
 use super::parse::Line;
 use crate::abi::graph_nodes::KernelParams;
 use crate::graph::EdgeData;
@@ -24,9 +24,6 @@ telling! {
     find_in_clone = "cuGraphNodeFindInClone"(node: u64, copy: u64) told u64 = 0; (&raw mut told => *mut u64, node => u64, copy => u64);
     instantiate_for = "cuGraphInstantiateWithFlags"(graph: u64, flags: u64) told u64 = 0; (&raw mut told => *mut u64, graph => u64, flags => u64);
     empty_node = "cuGraphAddEmptyNode"(graph: u64, deps: &[u64]) told u64 = 0; (&raw mut told => *mut u64, graph => u64, deps.as_ptr() => *const u64, deps.len() => usize);
-    mark_node = "cuGraphAddEventRecordNode"(graph: u64, event: u64, deps: &[u64]) told u64 = 0; (&raw mut told => *mut u64, graph => u64, deps.as_ptr() => *const u64, deps.len() => usize, event => u64);
-    wait_node = "cuGraphAddEventWaitNode"(graph: u64, event: u64, deps: &[u64]) told u64 = 0; (&raw mut told => *mut u64, graph => u64, deps.as_ptr() => *const u64, deps.len() => usize, event => u64);
-    child_node = "cuGraphAddChildGraphNode"(graph: u64, child: u64, deps: &[u64]) told u64 = 0; (&raw mut told => *mut u64, graph => u64, deps.as_ptr() => *const u64, deps.len() => usize, child => u64);
     node_type = "cuGraphNodeGetType"(node: u64) told u32 = u32::MAX; (node => u64, &raw mut told => *mut u32);
     roots = "cuGraphGetRootNodes"(graph: u64) told usize = usize::MAX; (graph => u64, null_mut() => *mut u64, &raw mut told => *mut usize);
     edges = "cuGraphGetEdges"(graph: u64) told usize = usize::MAX; (graph => u64, null_mut() => *mut u64, null_mut() => *mut u64, &raw mut told => *mut usize);
@@ -64,6 +61,20 @@ impl Calls<'_> {
                 deps.as_ptr() => *const u64, deps.len() => usize, kernel => *const KernelParams))
         });
         Ok((status?, told))
+    }
+
+    /// Adds a node that is made of one object.
+    fn node_of(
+        &self,
+        function: &'static str,
+        graph: u64,
+        what: u64,
+        deps: &[u64],
+    ) -> Called<(u32, u64)> {
+        let mut told = 0;
+        let status = call!(self, function: &raw mut told => *mut u64, graph => u64,
+            deps.as_ptr() => *const u64, deps.len() => usize, what => u64);
+        Ok((status, told))
     }
 
     fn exec_kernel(&self, exec: u64, node: u64, (function, ns): (u64, u64)) -> Called<u32> {
@@ -129,7 +140,7 @@ fn told<T: ToString>((status, value): (u32, T)) -> Answer {
 }
 
 fn nodes(names: &Bindings<'_>, words: &[&str]) -> Result<Vec<u64>, Trouble> {
-    let handles = words.iter().map(|word| names.find(Kind::Node, word));
+    let handles = words.iter().map(|word| names.find(Object::Node, word));
     handles.collect()
 }
 
@@ -151,7 +162,7 @@ pub(super) fn act<'a>(
     step: &Line<'a>,
     names: &mut Bindings<'a>,
 ) -> Result<Answer, Trouble> {
-    use Kind::{Event, Exec, Function, Graph, Node, Stream};
+    use Object::{Event, Exec, Function, Graph, Node, Stream};
     Ok(match (step.verb, &*step.arguments) {
         ("graph", [g]) => names.keep(Graph, g, driver.create_graph()?),
         ("clone", [c, g]) => {
@@ -175,19 +186,14 @@ pub(super) fn act<'a>(
             let made = driver.kernel_node(graph, kernel, &nodes(names, after)?)?;
             names.keep(Node, n, made)
         }
-        ("mark", [n, g, e, after @ ..]) => {
-            let (graph, event) = (names.find(Graph, g)?, names.find(Event, e)?);
-            let made = driver.mark_node(graph, event, &nodes(names, after)?)?;
-            names.keep(Node, n, made)
-        }
-        ("wait-node", [n, g, e, after @ ..]) => {
-            let (graph, event) = (names.find(Graph, g)?, names.find(Event, e)?);
-            let made = driver.wait_node(graph, event, &nodes(names, after)?)?;
-            names.keep(Node, n, made)
-        }
-        ("child", [n, g, c, after @ ..]) => {
-            let (graph, child) = (names.find(Graph, g)?, names.find(Graph, c)?);
-            let made = driver.child_node(graph, child, &nodes(names, after)?)?;
+        (verb @ ("mark" | "wait-node" | "child"), [n, g, what, after @ ..]) => {
+            let (function, kind) = match verb {
+                "mark" => ("cuGraphAddEventRecordNode", Event),
+                "wait-node" => ("cuGraphAddEventWaitNode", Event),
+                _ => ("cuGraphAddChildGraphNode", Graph),
+            };
+            let (graph, what) = (names.find(Graph, g)?, names.find(kind, what)?);
+            let made = driver.node_of(function, graph, what, &nodes(names, after)?)?;
             names.keep(Node, n, made)
         }
         (verb @ ("depend" | "undepend"), [g, a, b, kind @ ..]) => {

@@ -261,6 +261,33 @@ pub(super) const SCRIPTS: &[Script] = &[
          elapsed a b -> 0 >=29000000",
     ),
     script(
+        "a_host_function_in_a_graph_runs_at_every_launch",
+        "context
+         stream s nonblocking
+         event a timed
+         event b timed
+         module m spin
+         function f m
+         begin s local
+         record-external a s
+         launch f s 20000000
+         host s
+         record-external b s
+         end s g -> 0 graph
+         nodes g -> 0 4
+         instantiate x g
+         launch-graph x s
+         sync-event a
+         query b -> 600
+         query-stream s -> 600
+         release
+         sync-stream s
+         elapsed a b -> 0 >=19000000
+         launch-graph x s
+         sync-stream s
+         query b -> 0",
+    ),
+    script(
         "instantiation_flags_are_told_but_for_the_upload",
         "context
          stream s nonblocking
@@ -271,6 +298,7 @@ pub(super) const SCRIPTS: &[Script] = &[
          upload x s
          instantiate-for y g 8
          flags y -> 0 8
+         instantiate-for w g 9
          instantiate-for z g 5 -> 1
          instantiate-for z g 16 -> 1",
     ),

@@ -3,8 +3,12 @@
 //! each script, and cleans up after it.
 
 use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::ptr::null_mut;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use super::Difference;
 use super::driver::{Called, Calls};
@@ -32,9 +36,9 @@ again:
 }
 ";
 
-/// What kind of object a name stands for; cleaned up from the last to the first.
+/// What a name stands for; cleaned up from the last to the first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum Object {
     Context,
     Module,
     Function,
@@ -48,7 +52,7 @@ pub(super) enum Kind {
 
 #[derive(Default)]
 pub(super) struct Bindings<'a> {
-    handles: BTreeMap<(Kind, &'a str), u64>,
+    handles: BTreeMap<(Object, &'a str), u64>,
     retained: u32,
 }
 
@@ -69,7 +73,25 @@ impl From<&'static str> for Trouble {
     }
 }
 
+/// Whether the host functions of scripts return, one script at a time.
+static RELEASED: Mutex<bool> = Mutex::new(false);
+static CHANGED: Condvar = Condvar::new();
+
+fn set_released(released: bool) {
+    *RELEASED.lock().unwrap_or_else(PoisonError::into_inner) = released;
+    CHANGED.notify_all();
+}
+
+/// A host function. Should a script forget it, it returns all the same.
+extern "C" fn until_released(_: *mut c_void) {
+    let released = RELEASED.lock().unwrap_or_else(PoisonError::into_inner);
+    let waited =
+        CHANGED.wait_timeout_while(released, Duration::from_secs(10), |released| !*released);
+    drop(waited);
+}
+
 pub(super) fn run(driver: &Calls<'_>, text: &str) -> Vec<Difference> {
+    set_released(false);
     let mut differences = Vec::new();
     thread::scope(|scope| {
         let first = worker(scope, driver);
@@ -95,6 +117,7 @@ pub(super) fn run(driver: &Calls<'_>, text: &str) -> Vec<Difference> {
                 });
             }
         }
+        set_released(true);
         // Best effort: whatever fails here was left in ruins above.
         let _second = second.run(Job::CleanUp(Bindings::default()));
         let _first = first.run(Job::CleanUp(names));
@@ -178,14 +201,14 @@ fn clean_up(driver: &Calls<'_>, names: &Bindings<'_>) -> Called<()> {
     driver.mode(0)?;
     for ((kind, _), handle) in names.handles.iter().rev() {
         match kind {
-            Kind::Memory => driver.free(*handle)?,
-            Kind::Exec => driver.destroy_exec(*handle)?,
-            Kind::Graph => driver.destroy_graph(*handle)?,
-            Kind::Event => driver.destroy_event(*handle)?,
-            Kind::Stream => driver.destroy_stream(*handle)?,
-            Kind::Function | Kind::Node => continue,
-            Kind::Module => driver.unload(*handle)?,
-            Kind::Context => driver.destroy_context(*handle)?,
+            Object::Memory => driver.free(*handle)?,
+            Object::Exec => driver.destroy_exec(*handle)?,
+            Object::Graph => driver.destroy_graph(*handle)?,
+            Object::Event => driver.destroy_event(*handle)?,
+            Object::Stream => driver.destroy_stream(*handle)?,
+            Object::Function | Object::Node => continue,
+            Object::Module => driver.unload(*handle)?,
+            Object::Context => driver.destroy_context(*handle)?,
         };
     }
     for _ in 0..names.retained {
@@ -195,11 +218,11 @@ fn clean_up(driver: &Calls<'_>, names: &Bindings<'_>) -> Called<()> {
 }
 
 impl<'a> Bindings<'a> {
-    pub(super) fn find(&self, kind: Kind, name: &str) -> Result<u64, Trouble> {
+    pub(super) fn find(&self, kind: Object, name: &str) -> Result<u64, Trouble> {
         match (kind, name) {
             (_, "NULL") => return Ok(0),
-            (Kind::Stream, "LEGACY") => return Ok(1),
-            (Kind::Stream, "PER_THREAD") => return Ok(2),
+            (Object::Stream, "LEGACY") => return Ok(1),
+            (Object::Stream, "PER_THREAD") => return Ok(2),
             _ => {}
         }
         let found = self.handles.get(&(kind, name)).copied();
@@ -209,7 +232,7 @@ impl<'a> Bindings<'a> {
     /// Keeps an object under a name if the call that makes it succeeded.
     pub(super) fn keep(
         &mut self,
-        kind: Kind,
+        kind: Object,
         name: &'a str,
         (status, handle): (u32, u64),
     ) -> Answer {
@@ -220,7 +243,7 @@ impl<'a> Bindings<'a> {
     }
 
     /// Takes an object out that is destroyed.
-    pub(super) fn drop(&mut self, kind: Kind, name: &'a str) -> Result<u64, Trouble> {
+    pub(super) fn drop(&mut self, kind: Object, name: &'a str) -> Result<u64, Trouble> {
         let handle = self.find(kind, name)?;
         self.handles.remove(&(kind, name));
         Ok(handle)
@@ -248,7 +271,7 @@ fn act<'a>(
     step: &Line<'a>,
     names: &mut Bindings<'a>,
 ) -> Result<Answer, Trouble> {
-    use Kind::{Context, Event, Exec, Function, Graph, Memory, Module, Stream};
+    use Object::{Context, Event, Exec, Function, Graph, Memory, Module, Stream};
     let status = match (step.verb, &*step.arguments) {
         ("context", []) => {
             let status = driver.init(0)?;
@@ -329,6 +352,13 @@ fn act<'a>(
         ("nodes", [g]) => {
             let (status, nodes) = driver.nodes(names.find(Graph, g)?)?;
             return Ok((status, Some(nodes.to_string())));
+        }
+        ("host", [s]) => {
+            driver.host_function(names.find(Stream, s)?, until_released, null_mut())?
+        }
+        ("release", []) => {
+            set_released(true);
+            0
         }
         ("stream-id", [s]) => driver.stream_id(names.find(Stream, s)?)?.0,
         ("stream-context", [s]) => driver.stream_context(names.find(Stream, s)?)?.0,

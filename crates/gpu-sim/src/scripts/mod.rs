@@ -21,6 +21,7 @@
 //! | `launch F S NS` | `cuLaunchKernel` of a kernel that runs for NS ns |
 //! | `record E S`, `record-external E S`, `query E`, `elapsed A B`, `sync-event E` | events; `elapsed` may tell `>=NS` |
 //! | `wait S E`, `sync-stream S`, `query-stream S`, `sync-context` | waits |
+//! | `host S` / `release` | `cuLaunchHostFunc` of a function that returns once all of the script are released |
 //! | `begin S MODE`, `end S G`, `capturing S`, `info S`, `mode MODE` | capture; modes `global`, `local`, `relaxed`; `capturing` and `info` tell `none`, `active` or `invalidated`, `mode` the mode before |
 //! | `instantiate X G`, `launch-graph X S`, `nodes G` | graphs; `nodes` tells the number |
 //! | `graph G`, `clone C G`, `find N M C`, `instantiate-for X G FLAGS` | `cuGraphCreate`, `cuGraphClone`, `cuGraphNodeFindInClone`; instantiation with flags |

@@ -3,6 +3,7 @@
 
 use std::ptr;
 
+use super::graphs::instantiate;
 use super::{elapsed, function, launch, load, made, new_event, new_stream, start, told};
 use crate::abi::{capture, event, exec, graph, memory, stream};
 use crate::control;
@@ -13,25 +14,6 @@ fn begin(stream: u64) {
 
 fn end(stream: u64) -> (u32, u64) {
     told(1, |out| capture::cuStreamEndCapture(stream, Some(out)))
-}
-
-fn instantiate(graph: u64) -> u64 {
-    made(|out| exec::cuGraphInstantiateWithFlags(Some(out), graph, 0))
-}
-
-#[test]
-fn a_graph_never_runs_beside_itself() {
-    let _alone = crate::exclusive();
-    start();
-    let kernel = function(load(), c"timed");
-    let (a, b) = (new_stream(), new_stream());
-    begin(a);
-    assert_eq!(launch(kernel, a, 100), 0);
-    let exec = instantiate(end(a).1);
-    assert_eq!(exec::cuGraphLaunch(exec, a), 0);
-    assert_eq!(exec::cuGraphLaunch(exec, b), 0);
-    assert_eq!(stream::cuStreamSynchronize(b), 0);
-    assert_eq!(control::now_ns(), 200, "the second launch waits for the first");
 }
 
 #[test]
@@ -203,21 +185,6 @@ fn captured_copies_move_bytes_at_every_launch() {
     assert_eq!(exec::cuGraphLaunch(exec, stream), 1, "its memory is gone");
 }
 
-#[test]
-fn an_event_record_node_of_a_destroyed_event_is_a_dead_handle() {
-    let _alone = crate::exclusive();
-    start();
-    let (stream, event) = (new_stream(), new_event());
-    begin(stream);
-    assert_eq!(event::cuEventRecordWithFlags(event, stream, 1), 0);
-    let exec = instantiate(end(stream).1);
-    assert_eq!(exec::cuGraphLaunch(exec, stream), 0);
-    assert_eq!(elapsed(event, event), (0, 0.0));
-    assert_eq!(event::cuEventDestroy_v2(event), 0);
-    assert_eq!(exec::cuGraphLaunch(exec, stream), 400);
-    assert_eq!(control::stale_handle_uses(), 1);
-}
-
 /// NVIDIA states neither; the simulator takes the stricter reading.
 #[test]
 fn reading_a_time_and_copying_in_step_are_unsafe_calls() {
@@ -244,22 +211,4 @@ fn reading_a_time_and_copying_in_step_are_unsafe_calls() {
     start();
     mode = 1;
     assert_eq!((exchange(&mut mode), mode), (0, 0), "a reset clears the mode");
-}
-
-#[test]
-fn instantiation_flags_are_checked() {
-    let _alone = crate::exclusive();
-    start();
-    let stream = new_stream();
-    begin(stream);
-    let (_, graph) = end(stream);
-    let status =
-        |flags| told(0, |out| exec::cuGraphInstantiateWithFlags(Some(out), graph, flags)).0;
-    assert_eq!([status(0), status(1), status(8), status(1 | 8)], [0; 4]);
-    assert_eq!(status(1 | 4), 1, "freed at launch, and launched from the device");
-    assert_eq!(status(16), 1);
-    assert_eq!(exec::cuGraphLaunch(instantiate(graph), stream), 0, "empty");
-    assert_eq!(graph::cuGraphDestroy(graph), 0);
-    assert_eq!(graph::cuGraphDestroy(graph), 400);
-    assert_eq!(graph::cuGraphDestroy(0), 1);
 }

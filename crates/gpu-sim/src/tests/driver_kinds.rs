@@ -57,33 +57,49 @@ fn a_stub_answers_34_to_everything() {
 #[test]
 fn older_drivers_lack_what_came_later() {
     let _alone = crate::exclusive();
-    // Driver 11.4, 12.4: the rows of real drivers' exports.
-    let rows = [
-        ("cuStreamIsCapturing", true, true),
-        ("cuThreadExchangeStreamCaptureMode", true, true),
-        ("cuEventRecordWithFlags", true, true),
-        ("cuStreamGetCaptureInfo_v2", true, true),
-        ("cuFuncGetModule", true, true),
-        ("cuGetProcAddress", true, true),
-        ("cuGetProcAddress_v2", false, true),
-        ("cuStreamGetId", false, true),
-        ("cuCtxGetId", false, true),
-        ("cuLaunchKernelEx", false, true),
-        ("cuFuncGetName", false, true),
-        ("cuModuleEnumerateFunctions", false, true),
-        ("cuStreamGetCaptureInfo_v3", false, true),
-        ("cuEventElapsedTime_v2", false, false),
-        ("cuStreamGetDevice", false, false),
+    // The CUDA version of a driver, what it exports and what came later.
+    let rows: [(u32, &[&str], &[&str]); 5] = [
+        (11_000, &["cuGraphClone", "cuStreamIsCapturing"], &["cuGraphAddEventRecordNode"]),
+        (11_010, &["cuGraphAddEventRecordNode"], &["cuGraphInstantiateWithFlags"]),
+        (
+            11_040,
+            &[
+                "cuThreadExchangeStreamCaptureMode",
+                "cuEventRecordWithFlags",
+                "cuStreamGetCaptureInfo_v2",
+                "cuFuncGetModule",
+                "cuGetProcAddress",
+                "cuGraphInstantiateWithFlags",
+            ],
+            &["cuGetProcAddress_v2", "cuStreamGetId", "cuCtxGetId", "cuLaunchKernelEx"],
+        ),
+        (12_000, &["cuGraphKernelNodeGetParams_v2"], &["cuGraphGetEdges_v2", "cuFuncGetName"]),
+        (
+            12_040,
+            &[
+                "cuGetProcAddress_v2",
+                "cuStreamGetId",
+                "cuCtxGetId",
+                "cuLaunchKernelEx",
+                "cuFuncGetName",
+                "cuModuleEnumerateFunctions",
+                "cuStreamGetCaptureInfo_v3",
+                "cuGraphRemoveDependencies_v2",
+            ],
+            &["cuEventElapsedTime_v2", "cuStreamGetDevice"],
+        ),
     ];
-    for (name, in_11_4, in_12_4) in rows {
-        control::hide_newer_than(11_040);
-        assert_eq!(crate::symbol(name).is_some(), in_11_4, "{name} in 11.4");
-        control::hide_newer_than(12_040);
-        assert_eq!(crate::symbol(name).is_some(), in_12_4, "{name} in 12.4");
-        control::hide_newer_than(u32::MAX);
-        assert!(crate::symbol(name).is_some(), "{name}");
-        control::hide_symbol(name).expect("a driver function");
-        assert!(crate::symbol(name).is_none(), "{name} hidden");
+    for (version, has, lacks) in rows {
+        for (name, is_there) in
+            has.iter().map(|name| (*name, true)).chain(lacks.iter().map(|name| (*name, false)))
+        {
+            control::hide_newer_than(version);
+            assert_eq!(crate::symbol(name).is_some(), is_there, "{name} in {version}");
+            control::hide_newer_than(u32::MAX);
+            assert!(crate::symbol(name).is_some(), "{name}");
+            control::hide_symbol(name).expect("a driver function");
+            assert!(crate::symbol(name).is_none(), "{name} hidden");
+        }
     }
     assert!(crate::symbol("sim_version").is_some());
     assert!(crate::symbol("cuArray3DCreate_v2").is_none());

@@ -261,6 +261,7 @@ fn a_launch_that_fails_does_nothing() {
     let (exec, stream) = (instantiate(graph), new_stream());
     assert_eq!(event::cuEventDestroy_v2(lost), 0);
     assert_eq!(exec::cuGraphLaunch(exec, stream), 400);
+    assert_eq!(control::stale_handle_uses(), 1);
     assert_eq!(elapsed(kept, kept).0, 400, "not recorded");
     assert_eq!(stream::cuStreamQuery(stream), 0, "nothing is queued");
     assert_eq!(launch(timed, stream, 5), 0);

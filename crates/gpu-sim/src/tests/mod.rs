@@ -9,6 +9,7 @@ mod faults;
 mod graph_launches;
 mod graph_refusals;
 mod graphs;
+mod host_functions;
 mod objects;
 mod time;
 

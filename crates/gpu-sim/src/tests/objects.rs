@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use std::ptr;
 
 use super::{elapsed, function, launch, load, made, new_event, new_stream, start, told};
-use crate::abi::{capture, context, event, module, stream};
+use crate::abi::{capture, context, event, graph, module, stream};
 use crate::control;
 
 #[test]
@@ -44,12 +44,14 @@ fn dead_handles_answer_400_and_are_counted() {
     assert_eq!(launch(kernel, 0, 1), 400);
     let name = |out: &mut _| module::cuFuncGetName(Some(out), kernel);
     assert_eq!(told(ptr::null(), name).0, 400);
-    assert_eq!(control::stale_handle_uses(), 6);
+    let graph = super::graphs::new_graph();
+    assert_eq!([graph, graph, 0].map(|graph| graph::cuGraphDestroy(graph)), [0, 400, 1]);
+    assert_eq!(control::stale_handle_uses(), 7);
 
     // An event goes with its context.
     assert_eq!(context::cuDevicePrimaryCtxRelease_v2(0), 0);
     assert_eq!(event::cuEventQuery(live), 400);
-    assert_eq!(control::stale_handle_uses(), 7);
+    assert_eq!(control::stale_handle_uses(), 8);
     assert_eq!(start(), context);
 }
 

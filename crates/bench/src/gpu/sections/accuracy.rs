@@ -3,13 +3,13 @@
 
 use super::{Body, Section};
 use crate::gpu::Failure;
-use crate::gpu::device::Stream;
-use crate::gpu::item::{Cell, Table};
+use crate::gpu::cuda::Stream;
+use crate::gpu::page::{figure, figure_or};
 use crate::gpu::rig::{self, EVERY};
 use crate::gpu::run::Bench;
-use crate::gpu::stats::{summary, tick};
-use metrale_gpu_runtime::timing::{Harvest, Recorder};
-use metrale_telemetry::kernel::LANE_DECODE;
+use crate::gpu::stats::{Summary, summary, tick};
+use metrale_gpu_runtime::timing::Recorder;
+use serde_json::{Value, json};
 
 pub(super) const SECTION: Section = Section {
     id: "accuracy",
@@ -29,68 +29,60 @@ const DURATIONS_US: [u64; 14] =
 const BEFORE_NS: u64 = 300_000;
 const ROUNDS: u32 = 200;
 
-const SIMULATED: &str = "not measurable";
-
 fn measure(bench: &Bench) -> Result<(), Failure> {
     let gpu = &bench.gpu;
     let stream = gpu.stream()?;
-    if gpu.is_simulated() {
-        bench.tell.note(
+    if gpu.driver.is_simulated() {
+        bench.page.note(
             "The kernels' own times are not measurable on the simulator: its kernels write nothing.",
         );
     } else {
         let tick = tick(&gpu.tick(stream)?);
         let tick = tick.map_or("no tick".to_owned(), |ns| format!("{ns:.0} ns"));
-        bench.tell.note(format!(
+        bench.page.note(format!(
             "`%globaltimer` moves in steps of {tick}: no error below that means anything."
         ));
     }
     let columns = [
-        ("kernel", "µs"),
-        ("case", ""),
-        ("spans", "count"),
-        ("span, median", "ns"),
-        ("error, least", "ns"),
-        ("error, median", "ns"),
-        ("error, p99", "ns"),
-        ("error, most", "ns"),
-        ("error of the median", "%"),
+        "kernel, µs",
+        "case",
+        "spans",
+        "span, median, ns",
+        "error, least, ns",
+        "error, median, ns",
+        "error, p99, ns",
+        "error, most, ns",
+        "error of the median, %",
     ];
-    let mut table = Table::new("error", "Span less the kernel's own time.", &columns);
-    let telemetry = rig::telemetry(EVERY.config.unwrap_or_default())?;
-    let recorder = rig::recorder(gpu, telemetry, Harvest::Explicit)?;
-    let mut left = 2 * DURATIONS_US.len() as u32;
-    for us in DURATIONS_US {
-        for (name, queued) in [("queued", true), ("idle", false)] {
-            let budget = bench.budget.part(left);
-            left -= 1;
-            let (mut spans, mut errors) = (Vec::new(), Vec::new());
-            for round in budget.rounds(3, ROUNDS) {
-                let (span, own) = once(bench, &recorder, stream, us * 1_000, queued)?;
-                if round > 0 {
-                    spans.push(span);
-                    errors.extend(own.map(|own| span - own));
-                }
+    let table = bench.page.table("error", "Span less the kernel's own time.", &columns);
+    let recorder = rig::explicit(gpu, EVERY)?;
+    let cases = DURATIONS_US.iter().flat_map(|us| [(us, "queued"), (us, "idle")]);
+    for (at, (us, case)) in cases.enumerate() {
+        let budget = bench.budget.part((2 * DURATIONS_US.len() - at) as u32);
+        let (mut spans, mut errors) = (Vec::new(), Vec::new());
+        for round in budget.rounds(3, ROUNDS) {
+            let (span, own) = once(bench, &recorder, stream, us * 1_000, case == "queued")?;
+            if round > 0 {
+                spans.push(span);
+                errors.extend(own.map(|own| span - own));
             }
-            let Some(span) = summary(spans) else { continue };
-            let error = summary(errors);
-            let figure = |ns: Option<f64>| Cell::or_none(ns, 0, SIMULATED);
-            let percent = error.map(|figures| 100.0 * figures.median / span.median);
-            table.row([
-                Cell::count(us),
-                name.into(),
-                Cell::count(span.count as u64),
-                Cell::number(span.median, 0),
-                figure(error.map(|figures| figures.least)),
-                figure(error.map(|figures| figures.median)),
-                figure(error.map(|figures| figures.p99)),
-                figure(error.map(|figures| figures.most)),
-                Cell::or_none(percent, 2, SIMULATED),
-            ]);
-            bench.tell.table(&table);
         }
+        let (Some(span), error) = (summary(spans), summary(errors)) else { continue };
+        let share = error.map(|error| 100.0 * error.median / span.median);
+        let share = figure_or(share, 2, NO_CLOCK);
+        let [least, median, p99, most] = error_spread(error);
+        let (count, span) = (span.count, figure(span.median, 0));
+        table.row(json!([us, case, count, span, least, median, p99, most, share]));
     }
     Ok(())
+}
+
+/// Where kernels do not tell their own time.
+const NO_CLOCK: &str = "not measurable";
+
+/// The spread of errors to what kernels tell.
+pub(super) fn error_spread(errors: Option<Summary>) -> [Value; 4] {
+    errors.map_or([NO_CLOCK; 4].map(Value::from), |errors| errors.spread())
 }
 
 /// One kernel in a span: what the span says and what the kernel says, ns.
@@ -102,24 +94,21 @@ fn once(
     queued: bool,
 ) -> Result<(f64, Option<f64>), Failure> {
     let gpu = &bench.gpu;
-    let landed = |recorder: &Recorder| -> u64 {
+    let landed = || -> u64 {
         let kernels = recorder.telemetry().instruments().kernels();
         kernels.iter().map(|kernel| kernel.total_ns).sum()
     };
-    let before = landed(recorder);
-    gpu.sync(stream)?;
+    let before = landed();
+    gpu.cuda.sync(stream)?;
     if queued {
         gpu.launch(gpu.spin, stream, BEFORE_NS)?;
     }
     let step = recorder.telemetry().step_begin();
-    let token = recorder.begin_launch(step, LANE_DECODE, gpu.spin.named(), stream.of(gpu));
-    gpu.stamped(stream, ns)?;
-    let token = token.ok_or_else(|| Failure::Other("the recorder gave no span".to_owned()))?;
-    recorder.end_launch(token, stream.of(gpu));
-    gpu.sync(stream)?;
+    rig::span(gpu, stream, recorder, step, || gpu.stamped(stream, ns))?;
+    gpu.cuda.sync(stream)?;
     rig::settle(recorder)?;
-    let span = (landed(recorder) - before) as f64;
-    if gpu.is_simulated() {
+    let span = (landed() - before) as f64;
+    if gpu.driver.is_simulated() {
         return Ok((span, None));
     }
     let own = gpu.stamp()?;

@@ -3,12 +3,14 @@
 
 use super::{Body, Section};
 use crate::gpu::Failure;
-use crate::gpu::device::{Gpu, Stream};
-use crate::gpu::item::{Cell, Table};
+use crate::gpu::cuda::Stream;
+use crate::gpu::device::Gpu;
 use crate::gpu::rig::{self, EVERY};
 use crate::gpu::run::Bench;
-use metrale_gpu_runtime::timing::{Harvest, Recorder};
+use metrale_gpu_runtime::timing::{Harvest, Recorder, RecorderConfig};
 use metrale_telemetry::kernel::LANE_DECODE;
+use serde::Serialize;
+use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,8 +18,8 @@ pub(super) const SECTION: Section = Section {
     id: "captures",
     title: "Captures beside a harvest",
     about: "One thread captures four kernels again and again, in each of the three modes, while another \
-            records lanes on a stream of its own and somebody harvests. A capture stays open until a span landed. It survives if it ends with \
-            status 0 and a graph: all must. The last row shows that the check can fail: one poll as a \
+            records lanes on a stream of its own and somebody harvests. A capture stays open until a span \
+            landed. It survives if it ends with status 0 and a graph: all must. The last row shows that the check can fail: one poll as a \
             library without guards would make it.",
     seconds: 25,
     body: Body::OnDevice(measure),
@@ -30,51 +32,42 @@ const INTERVAL: Duration = Duration::from_micros(100);
 /// How long a capture stays open for a span to land.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Who harvests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 enum Who {
-    /// The recorder's own thread.
+    #[serde(rename = "the recorder's thread")]
     Recorder,
-    /// The thread that records lanes.
+    /// The one that records lanes.
+    #[serde(rename = "another thread")]
     Other,
-    /// The thread that captures.
+    #[serde(rename = "the capturing thread")]
     Capturing,
 }
 
-const HARVESTERS: [(&str, Who); 3] = [
-    ("the recorder's thread", Who::Recorder),
-    ("another thread", Who::Other),
-    ("the capturing thread", Who::Capturing),
-];
+const HARVESTERS: [Who; 3] = [Who::Recorder, Who::Other, Who::Capturing];
 
 fn measure(bench: &Bench) -> Result<(), Failure> {
     let columns = [
-        ("capture mode", ""),
-        ("who harvests", ""),
-        ("captures", "count"),
-        ("with a harvest inside", "count"),
-        ("survived", "count"),
-        ("lanes landed meanwhile", "count"),
-        ("polls refused", "count"),
+        "capture mode",
+        "who harvests",
+        "captures",
+        "with a harvest inside",
+        "survived",
+        "lanes landed meanwhile",
+        "polls refused",
     ];
-    let mut table = Table::new("captures", "Captures that survived.", &columns);
-    let mut left = (MODES.len() * HARVESTERS.len()) as u32;
-    let mut broken = 0;
-    for (mode_name, mode) in MODES {
-        for (name, who) in HARVESTERS {
-            let told = case(bench, left, mode, who)?;
-            left -= 1;
-            broken += told.tried - told.survived;
-            let counts = [told.tried, told.harvested, told.survived, told.landed, told.refused];
-            let counts = counts.map(Cell::count);
-            table.row([mode_name.into(), name.into()].into_iter().chain(counts));
-            bench.tell.table(&table);
-        }
+    let table = bench.page.table("captures", "Captures that survived.", &columns);
+    let cases = MODES.iter().flat_map(|mode| HARVESTERS.map(|who| (mode, who)));
+    let (all, mut broken) = (MODES.len() * HARVESTERS.len(), 0);
+    for (at, ((name, mode), who)) in cases.enumerate() {
+        let Told { tried, harvested, survived, landed, refused } =
+            case(bench, (all - at) as u32, *mode, who)?;
+        broken += tried - survived;
+        table.row(json!([name, who, tried, harvested, survived, landed, refused]));
     }
-    let survived = unguarded(&bench.gpu)?;
-    let counts = [1, 0, u64::from(survived), 0, 0].map(Cell::count);
-    let name = "nobody; an unguarded poll by another thread";
-    table.row(["global".into(), name.into()].into_iter().chain(counts));
-    bench.tell.table(&table);
+    let survived = u8::from(unguarded(&bench.gpu)?);
+    let who = "nobody; an unguarded poll by another thread";
+    table.row(json!(["global", who, 1, 0, survived, 0, 0]));
     if broken > 0 {
         return Err(Failure::Other(format!("{broken} captures were broken")));
     }
@@ -93,12 +86,10 @@ struct Told {
 
 fn case(bench: &Bench, left: u32, mode: u32, who: Who) -> Result<Told, Failure> {
     let gpu = &bench.gpu;
-    let telemetry = rig::telemetry(EVERY.config.unwrap_or_default())?;
-    let harvest = match who {
-        Who::Recorder => Harvest::OwnThread(INTERVAL),
-        Who::Other | Who::Capturing => Harvest::Explicit,
-    };
-    let recorder = rig::recorder(gpu, telemetry, harvest)?;
+    let harvest =
+        if who == Who::Recorder { Harvest::OwnThread(INTERVAL) } else { Harvest::Explicit };
+    let config = RecorderConfig { harvest, ..RecorderConfig::default() };
+    let recorder = rig::recorder(gpu, rig::telemetry(EVERY)?, config)?;
     let streams = (gpu.stream()?, gpu.stream()?);
     let apart = gpu.stream()?;
     let stop = AtomicBool::new(false);
@@ -115,8 +106,8 @@ fn case(bench: &Bench, left: u32, mode: u32, who: Who) -> Result<Told, Failure> 
         let ended = beside.join();
         ended.map_err(|_| Failure::Other("the recording thread panicked".to_owned()))?
     })?;
-    gpu.sync(apart)?;
-    gpu.sync(streams.1)?;
+    gpu.cuda.sync(apart)?;
+    gpu.cuda.sync(streams.1)?;
     rig::settle(&recorder)?;
     told.landed = recorder.lane_ledger().landed;
     told.refused = recorder.health().polls_refused;
@@ -132,7 +123,7 @@ fn beside(
     who: Who,
     stop: &AtomicBool,
 ) -> Result<(), Failure> {
-    gpu.enter()?;
+    gpu.cuda.set_current(gpu.context)?;
     while !stop.load(Ordering::Relaxed) {
         lane(gpu, recorder, stream);
         if who == Who::Other {
@@ -160,7 +151,7 @@ fn capture(
     who: Who,
 ) -> bool {
     let before = recorder.lane_ledger().landed;
-    let mut fine = gpu.begin_capture(captured, mode).is_ok();
+    let mut fine = gpu.cuda.begin_capture(captured, mode).is_ok();
     let began = Instant::now();
     for _ in 0..4 {
         fine &= gpu.launch(gpu.empty, captured, 0).is_ok();
@@ -183,9 +174,9 @@ fn capture(
 fn unguarded(gpu: &Gpu) -> Result<bool, Failure> {
     let (captured, apart) = (gpu.stream()?, gpu.stream()?);
     let event = gpu.event()?;
-    gpu.record(event, apart)?;
-    gpu.sync(apart)?;
-    gpu.begin_capture(captured, 0)?;
+    gpu.cuda.record(event, apart)?;
+    gpu.cuda.sync(apart)?;
+    gpu.cuda.begin_capture(captured, 0)?;
     let polled = std::thread::scope(|scope| scope.spawn(|| gpu.query(event)).join());
     let survived = gpu.end_capture(captured);
     // What the poll itself is answered does not matter.

@@ -4,12 +4,11 @@
 
 use super::{Body, Section};
 use crate::gpu::Failure;
-use crate::gpu::device::{Event, Stream};
-use crate::gpu::item::{Cell, Table};
+use crate::gpu::page::figure_or;
 use crate::gpu::rig::{self, EVERY};
 use crate::gpu::run::Bench;
 use crate::gpu::stats::{summary, tick};
-use metrale_gpu_runtime::timing::Harvest;
+use serde_json::json;
 
 pub(super) const SECTION: Section = Section {
     id: "floor",
@@ -25,34 +24,37 @@ const PAIRS: usize = 32;
 /// GPU time of the work that pairs wait behind.
 const BEFORE_NS: u64 = 500_000;
 const ROUNDS: u32 = 300;
-const CASES: u32 = 4;
+
+/// Name, pairs in a row, whether they wait behind a kernel, and whether one follows each.
+const CASES: [(&str, usize, bool, bool); 4] = [
+    ("one pair on an idle stream", 1, false, false),
+    ("32 pairs in a row on an idle stream", PAIRS, false, false),
+    ("32 pairs in a row behind a kernel", PAIRS, true, false),
+    ("pairs between kernels of 2 µs", PAIRS, true, true),
+];
 
 fn measure(bench: &Bench) -> Result<(), Failure> {
     let gpu = &bench.gpu;
-    let columns = [
-        ("pairs", ""),
-        ("read", "count"),
-        ("least", "ns"),
-        ("median", "ns"),
-        ("p99", "ns"),
-        ("most", "ns"),
-        ("tick", "ns"),
-    ];
-    let mut table = Table::new("pairs", "Empty pairs.", &columns);
+    let columns = ["pairs", "read", "least, ns", "median, ns", "p99, ns", "most, ns", "tick, ns"];
+    let table = bench.page.table("pairs", "Empty pairs.", &columns);
     let stream = gpu.stream()?;
     let events = gpu.events(2 * PAIRS)?;
-    let cases: [(&str, Case); CASES as usize] = [
-        ("one pair on an idle stream", Case::Idle),
-        ("32 pairs in a row on an idle stream", Case::Row),
-        ("32 pairs in a row behind a kernel", Case::Behind),
-        ("pairs between kernels of 2 µs", Case::Between),
-    ];
-    for (name, case) in cases {
+    for (name, pairs, behind, between) in CASES {
         let mut readings = Vec::new();
-        for round in bench.budget.part(CASES).rounds(3, ROUNDS) {
-            let pairs = pairs(bench, stream, &events, case)?;
-            gpu.sync(stream)?;
-            for pair in pairs.chunks_exact(2) {
+        for round in bench.budget.part(CASES.len() as u32).rounds(3, ROUNDS) {
+            if behind {
+                gpu.launch(gpu.spin, stream, BEFORE_NS)?;
+            }
+            let pairs = || events.chunks_exact(2).take(pairs);
+            for pair in pairs() {
+                gpu.cuda.record(pair[0], stream)?;
+                gpu.cuda.record(pair[1], stream)?;
+                if between {
+                    gpu.launch(gpu.spin, stream, 2_000)?;
+                }
+            }
+            gpu.cuda.sync(stream)?;
+            for pair in pairs() {
                 let ns = gpu.elapsed(pair[0], pair[1])?;
                 // The first of anything is slow.
                 if round > 0 {
@@ -60,60 +62,20 @@ fn measure(bench: &Bench) -> Result<(), Failure> {
                 }
             }
         }
-        let tick = tick(&readings);
-        let Some(found) = summary(readings) else {
-            continue;
-        };
-        let figures =
-            [found.least, found.median, found.p99, found.most].map(|ns| Cell::number(ns, 0));
-        let tick = Cell::or_none(tick, 0, "all read the same");
-        let count = Cell::count(found.count as u64);
-        table.row([name.into(), count].into_iter().chain(figures).chain([tick]));
-        bench.tell.table(&table);
+        let tick = figure_or(tick(&readings), 0, "all read the same");
+        if let Some(read) = summary(readings) {
+            let [least, median, p99, most] = read.spread();
+            table.row(json!([name, read.count, least, median, p99, most, tick]));
+        }
     }
     at_install(bench)
 }
 
-#[derive(Clone, Copy)]
-enum Case {
-    Idle,
-    Row,
-    Behind,
-    Between,
-}
-
-/// Records the pairs of a case; those that were recorded.
-fn pairs<'e>(
-    bench: &Bench,
-    stream: Stream,
-    events: &'e [Event],
-    case: Case,
-) -> Result<&'e [Event], Failure> {
-    let gpu = &bench.gpu;
-    let pairs = match case {
-        Case::Idle => &events[..2],
-        _ => events,
-    };
-    if matches!(case, Case::Behind | Case::Between) {
-        gpu.launch(gpu.spin, stream, BEFORE_NS)?;
-    }
-    for pair in pairs.chunks_exact(2) {
-        gpu.record(pair[0], stream)?;
-        gpu.record(pair[1], stream)?;
-        if matches!(case, Case::Between) {
-            gpu.launch(gpu.spin, stream, 2_000)?;
-        }
-    }
-    Ok(pairs)
-}
-
 /// What a recorder found when it was made.
 fn at_install(bench: &Bench) -> Result<(), Failure> {
-    let telemetry = rig::telemetry(EVERY.config.unwrap_or_default())?;
-    let recorder = rig::recorder(&bench.gpu, telemetry, Harvest::Explicit)?;
-    let floor = telemetry.floor();
-    let columns = [("figure", ""), ("value", "ns")];
-    let mut table = Table::new("install", "What the recorder found when it was made.", &columns);
+    let floor = rig::explicit(&bench.gpu, EVERY)?.telemetry().floor();
+    let title = "What the recorder found when it was made.";
+    let table = bench.page.table("install", title, &["figure", "value, ns"]);
     for (name, ns) in [
         ("an empty pair", floor.pair_ns),
         ("begin of a span", floor.begin_ns),
@@ -121,10 +83,7 @@ fn at_install(bench: &Bench) -> Result<(), Failure> {
         ("harvest of a span", floor.harvest_ns),
         ("poll without an answer", floor.poll_ns),
     ] {
-        let ns = ns.map(|ns| ns as f64);
-        table.row([name.into(), Cell::or_none(ns, 0, "unknown")]);
+        table.row(json!([name, figure_or(ns.map(|ns| ns as f64), 0, "unknown")]));
     }
-    bench.tell.table(&table);
-    drop(recorder);
     Ok(())
 }

@@ -10,7 +10,8 @@ mod steps;
 mod twins;
 
 use super::Failure;
-use super::run::{Measure, Tell};
+use super::page::Keeper;
+use super::run::Bench;
 use metrale_gpu_sys::cuda::Driver;
 
 /// A section of the page.
@@ -22,16 +23,16 @@ pub(crate) struct Section {
     pub(crate) about: &'static str,
     /// The time that it has; most need less.
     pub(crate) seconds: u64,
-    body: Body,
+    pub(crate) body: Body,
 }
 
 /// What a section does.
 #[derive(Clone, Copy)]
 pub(crate) enum Body {
     /// Measures on a device that is open.
-    OnDevice(Measure),
-    /// Has the driver alone, and `cuInit` is not called.
-    OnDriver(fn(&Driver, &Tell) -> Result<(), Failure>),
+    OnDevice(fn(&Bench) -> Result<(), Failure>),
+    /// Has the driver and the device's number alone; `cuInit` is not called.
+    OnDriver(fn(&Driver, u32, &Keeper) -> Result<(), Failure>),
 }
 
 /// All that the page shows.
@@ -45,12 +46,6 @@ pub(crate) const ALL: &[Section] = &[
     twins::SECTION,
     scripts::SECTION,
 ];
-
-/// What the section of that name does.
-pub(crate) fn body(id: &str) -> Option<Body> {
-    let section = ALL.iter().find(|section| section.id == id);
-    section.map(|section| section.body)
-}
 
 #[cfg(test)]
 mod tests {

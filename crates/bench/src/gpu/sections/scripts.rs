@@ -5,10 +5,10 @@
 use super::{Body, Section};
 use crate::gpu::Failure;
 use crate::gpu::cuda::{Functions, library};
-use crate::gpu::item::{Cell, Table};
-use crate::gpu::run::Tell;
+use crate::gpu::page::Keeper;
 use metrale_gpu_sim::scripts::{self, Script};
 use metrale_gpu_sys::cuda::Driver;
+use serde_json::json;
 
 pub(super) const SECTION: Section = Section {
     id: "scripts",
@@ -28,40 +28,32 @@ fn legal() -> Vec<Script> {
     scripts
 }
 
-fn measure(driver: &Driver, tell: &Tell) -> Result<(), Failure> {
+fn measure(driver: &Driver, device: u32, page: &Keeper) -> Result<(), Failure> {
     let library = library(driver)?;
     let source = |name: &str| {
         // SAFETY: the symbol is only taken as an address here.
         let found = unsafe { library.get::<*const std::ffi::c_void>(name.as_bytes()) };
         found.ok().map(|address| *address)
     };
-    let columns =
-        [("script", ""), ("line", "count"), ("call", ""), ("expected", ""), ("found", "")];
-    let mut table = Table::new("differences", "Differences.", &columns);
-    let (scripts, mut is_held) = (legal(), false);
+    let columns = ["script", "line", "call", "expected", "found"];
+    let table = page.table("differences", "Differences.", &columns);
+    let (scripts, mut is_held, mut differ) = (legal(), false, 0);
     for script in &scripts {
         if !script.own_process && !is_held {
             // Made once: making it anew for each script takes a real driver long.
-            Functions::load(driver)?.context(tell.options.device)?;
+            Functions::load(driver)?.context(device)?;
             is_held = true;
         }
-        tell.trying(format!("script {}", script.name));
+        page.trying(format!("script {}", script.name));
         // SAFETY: the functions are the driver's, and this process does nothing
         // else with it.
         let differences = unsafe { script.run(&source) }.err().unwrap_or_default();
-        for difference in differences {
-            table.row([
-                script.name.as_ref().into(),
-                Cell::count(difference.line as u64),
-                difference.call.into(),
-                difference.expected.into(),
-                difference.found.into(),
-            ]);
+        differ += differences.len();
+        for step in differences {
+            table.row(json!([script.name, step.line, step.call, step.expected, step.found]));
         }
-        tell.table(&table);
     }
-    let (ran, found) = (scripts.len(), table.rows.len());
-    tell.note(format!("{ran} scripts ran; {found} steps differ."));
+    page.note(format!("{} scripts ran; {differ} steps differ.", scripts.len()));
     Ok(())
 }
 

@@ -4,13 +4,14 @@
 
 use super::{Body, Section};
 use crate::gpu::Failure;
-use crate::gpu::device::Stream;
-use crate::gpu::item::{Cell, Table};
-use crate::gpu::rig::{self, Around, WATCHES, Watch, Work};
+use crate::gpu::cuda::Stream;
+use crate::gpu::page::figure;
+use crate::gpu::rig::{self, WATCHES, Work};
 use crate::gpu::run::Bench;
 use crate::gpu::stats::summary;
-use metrale_gpu_runtime::timing::Harvest;
-use metrale_telemetry::{Level, Telemetry};
+use metrale_gpu_runtime::timing::RecorderConfig;
+use metrale_telemetry::Telemetry;
+use serde_json::{Value, json};
 use std::time::Instant;
 
 pub(super) const EAGER: Section = Section {
@@ -39,35 +40,32 @@ const SIZES: [(usize, usize); 4] = [(50, 512), (200, 256), (1_000, 64), (4_000, 
 /// Where only a look is asked for.
 const QUICK: [(usize, usize); 2] = [(50, 64), (200, 64)];
 const KERNEL_NS: u64 = 2_000;
-/// Steps before a block, at level `Off`: they are not counted, nor armed.
+/// Bare steps before a block.
 const WARM: usize = 2;
 const ROUNDS: u32 = 9;
 
-const COLUMNS: [(&str, &str); 12] = [
-    ("launches", "count"),
-    ("recorder", ""),
-    ("rounds", "count"),
-    ("host", "µs/step"),
-    ("host, to none", "ratio"),
-    ("least host", "ratio"),
-    ("most host", "ratio"),
-    ("GPU", "µs/step"),
-    ("GPU, to none", "ratio"),
-    ("host, median step", "µs"),
-    ("host, p99 step", "µs"),
-    ("spans dropped", "count"),
+const COLUMNS: [&str; 12] = [
+    "launches",
+    "recorder",
+    "rounds",
+    "host, µs/step",
+    "host, to none",
+    "least host, to none",
+    "most host, to none",
+    "GPU, µs/step",
+    "GPU, to none",
+    "host, median step, µs",
+    "host, p99 step, µs",
+    "spans dropped",
 ];
 
 fn eager(bench: &Bench) -> Result<(), Failure> {
-    let work = |_: Stream, launches: usize| {
-        let ns = KERNEL_NS;
-        Ok(Work::Eager { launches, ns })
-    };
+    let work = |_, launches| Ok(Work::Eager { launches, ns: KERNEL_NS });
     measure(bench, "Kernels launched one by one.", work)
 }
 
 fn graphs(bench: &Bench) -> Result<(), Failure> {
-    let work = |stream, nodes| bench.gpu.graph(stream, nodes, KERNEL_NS).map(Work::Graph);
+    let work = |stream, nodes| Ok(Work::Graph(bench.gpu.chain(stream, nodes, KERNEL_NS)?.ready));
     measure(bench, "One graph a step.", work)
 }
 
@@ -76,12 +74,12 @@ fn measure(
     title: &str,
     work: impl Fn(Stream, usize) -> Result<Work, Failure>,
 ) -> Result<(), Failure> {
-    let mut table = Table::new("steps", title, &COLUMNS);
+    let table = bench.page.table("steps", title, &COLUMNS);
     let stream = bench.gpu.stream()?;
-    let sizes = bench.budget.many(&SIZES[..], &QUICK[..]);
+    let sizes = if bench.budget.quick { &QUICK[..] } else { &SIZES[..] };
     let telemetries: Vec<_> = WATCHES
         .iter()
-        .map(|watch| watch.config.map(rig::telemetry).transpose())
+        .map(|(_, config)| config.map(rig::telemetry).transpose())
         .collect::<Result<_, _>>()?;
     for (at, &(launches, steps)) in sizes.iter().enumerate() {
         let budget = bench.budget.part((sizes.len() - at) as u32);
@@ -98,10 +96,9 @@ fn measure(
                 }
             }
         }
-        for (watch, blocks) in WATCHES.iter().zip(&told) {
-            table.rows.extend(row(launches, watch, blocks, &told[0]));
+        for ((name, _), blocks) in WATCHES.iter().zip(&told) {
+            row(launches, name, blocks, &told[0]).into_iter().for_each(|cells| table.row(cells));
         }
-        bench.tell.table(&table);
     }
     Ok(())
 }
@@ -125,34 +122,28 @@ fn block(
     telemetry: Option<&'static Telemetry>,
 ) -> Result<Block, Failure> {
     let gpu = &bench.gpu;
-    let recorder =
-        telemetry.map(|telemetry| rig::recorder(gpu, telemetry, Harvest::default())).transpose()?;
+    let recorder = telemetry
+        .map(|telemetry| rig::recorder(gpu, telemetry, RecorderConfig::default()))
+        .transpose()?;
     let named = recorder.as_ref().map(|recorder| (recorder, recorder.graph("graph")));
-    let around = Around::new(gpu)?;
+    let [from, to] = [gpu.event()?, gpu.event()?];
     let mut block = Block::default();
-    let level = telemetry.map(|telemetry| (telemetry, telemetry.level()));
-    if let Some((telemetry, _)) = level {
-        telemetry.set_level(Level::Off);
-    }
     for _ in 0..WARM {
-        rig::step(gpu, stream, work, named)?;
+        rig::step(gpu, stream, work, None)?;
     }
-    gpu.sync(stream)?;
-    if let Some((telemetry, level)) = level {
-        telemetry.set_level(level);
-    }
+    gpu.cuda.sync(stream)?;
     for _ in 0..steps {
         if let Some(recorder) = &recorder {
             rig::make_room(recorder, launches);
         }
-        let took = around.run(gpu, stream, || {
+        let took = rig::between(gpu, stream, [from, to], || {
             let began = Instant::now();
             rig::step(gpu, stream, work, named)?;
             Ok(began.elapsed().as_nanos() as f64)
         })?;
-        gpu.sync(stream)?;
+        gpu.cuda.sync(stream)?;
         block.host_ns += took / steps as f64;
-        block.gpu_ns += around.ns(gpu)? / steps as f64;
+        block.gpu_ns += gpu.elapsed(from, to)? / steps as f64;
         block.hosts_ns.push(took);
     }
     if let Some(recorder) = recorder {
@@ -164,35 +155,36 @@ fn block(
 
 /// The row of one kind of recorder; `bare` are the blocks of the same rounds
 /// without one.
-fn row(launches: usize, watch: &Watch, blocks: &[Block], bare: &[Block]) -> Option<Vec<Cell>> {
-    let all = |figure: fn(&Block) -> f64| summary(blocks.iter().map(figure).collect());
-    let ratios = |figure: fn(&Block) -> f64| {
+fn row(launches: usize, name: &str, blocks: &[Block], bare: &[Block]) -> Option<Value> {
+    let all = |time: fn(&Block) -> f64| summary(blocks.iter().map(time).collect());
+    let ratios = |time: fn(&Block) -> f64| {
         let pairs = blocks.iter().zip(bare);
-        summary(pairs.map(|(ours, none)| figure(ours) / figure(none)).collect())
+        summary(pairs.map(|(ours, none)| time(ours) / time(none)).collect())
     };
     let (host, gpu) = (all(|block| block.host_ns)?, all(|block| block.gpu_ns)?);
     let host_ratio = ratios(|block| block.host_ns)?;
     let gpu_ratio = ratios(|block| block.gpu_ns)?;
     let each = summary(blocks.iter().flat_map(|block| block.hosts_ns.clone()).collect())?;
-    Some(vec![
-        Cell::count(launches as u64),
-        watch.name.into(),
-        Cell::count(host.count as u64),
-        Cell::number(host.median / 1e3, 1),
-        Cell::number(host_ratio.median, 3),
-        Cell::number(host_ratio.least, 3),
-        Cell::number(host_ratio.most, 3),
-        Cell::number(gpu.median / 1e3, 1),
-        Cell::number(gpu_ratio.median, 3),
-        Cell::number(each.median / 1e3, 1),
-        Cell::number(each.p99 / 1e3, 1),
-        Cell::count(blocks.iter().map(|block| block.dropped).sum()),
-    ])
+    Some(json!([
+        launches,
+        name,
+        host.count,
+        figure(host.median / 1e3, 1),
+        figure(host_ratio.median, 3),
+        figure(host_ratio.least, 3),
+        figure(host_ratio.most, 3),
+        figure(gpu.median / 1e3, 1),
+        figure(gpu_ratio.median, 3),
+        figure(each.median / 1e3, 1),
+        figure(each.p99 / 1e3, 1),
+        blocks.iter().map(|block| block.dropped).sum::<u64>(),
+    ]))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Block, Cell, WATCHES, row};
+    use super::{Block, row};
+    use serde_json::json;
 
     fn block(host_ns: f64, gpu_ns: f64) -> Block {
         Block { host_ns, gpu_ns, hosts_ns: vec![host_ns, 3.0 * host_ns], dropped: 1 }
@@ -202,13 +194,9 @@ mod tests {
     fn ratios_are_of_the_same_round() {
         let bare = [block(1e6, 2e6), block(2e6, 2e6), block(4e6, 2e6)];
         let ours = [block(2e6, 2e6), block(2e6, 3e6), block(6e6, 2e6)];
-        let cells = row(50, &WATCHES[1], &ours, &bare).expect("a row");
-        assert_eq!(cells[3], Cell::Number(2_000.0, 1));
-        assert_eq!(cells[4..7], [1.5, 1.0, 2.0].map(|ratio| Cell::Number(ratio, 3)));
-        assert_eq!(cells[8], Cell::Number(1.0, 3)); // Of the six steps of 2, 2, 6, 6, 6 and 18 ms.
-        assert_eq!(cells[9], Cell::Number(6_000.0, 1));
-        assert_eq!(cells[10], Cell::Number(18_000.0, 1));
-        assert_eq!(cells[11], Cell::Number(3.0, 0));
-        assert_eq!(row(50, &WATCHES[1], &[], &[]), None);
+        // The last two times are of the six steps of 2, 2, 6, 6, 6 and 18 ms.
+        let cells = json!([50, "Off", 3, 2e3, 1.5, 1.0, 2.0, 2e3, 1.0, 6e3, 18e3, 3]);
+        assert_eq!(row(50, "Off", &ours, &bare), Some(cells));
+        assert_eq!(row(50, "Off", &[], &[]), None);
     }
 }
