@@ -62,6 +62,8 @@ struct Made {
     is_current: bool,
     /// Kernels of the graph that the executable was made of.
     nodes: Vec<u64>,
+    /// The stream of the last launch that was not captured.
+    last_on: Option<u64>,
     twin: Option<Twin<'static>>,
 }
 
@@ -110,7 +112,7 @@ pub(super) fn run(program: &Program, with_twins: bool) -> (Outcome, TwinLedger) 
         let made =
             cu!("cuGraphInstantiateWithFlags", &raw mut exec => *mut u64, graph => u64, 0 => u64);
         assert!(made.is_success());
-        run.graphs.push(Made { graph, exec, is_current: true, nodes, twin: None });
+        run.graphs.push(Made { graph, exec, is_current: true, nodes, last_on: None, twin: None });
     }
     if with_twins {
         run.install();
@@ -189,7 +191,13 @@ impl Run<'_> {
         }
         match action {
             GraphAction::Replay { graph, stream, times } => {
-                self.replay(self.graph(graph), self.stream(stream), times);
+                let (graph, on) = (self.graph(graph), self.stream(stream));
+                let last = self.graphs[graph].last_on.replace(on);
+                if last.is_some_and(|last| last != on) {
+                    // A launch that fails there leaves its wait for the twin: rule 20.
+                    self.fault = self.fault.filter(|fault| !matches!(fault, Fault::Launches(_)));
+                }
+                self.replay(graph, on, times);
             }
             GraphAction::Capture { graph, stream, mode, within } => {
                 let on = self.stream(stream);

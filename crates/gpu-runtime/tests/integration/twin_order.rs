@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Twins change neither the order nor the outcome of an application's work.
 
-use crate::rig::{App, THREAD_LOCAL, calls, fail_some, loaded, stream};
+use crate::rig::{App, THREAD_LOCAL, calls, cu, fail_some, loaded, stream};
 use crate::statuses::every_status;
 use crate::twin_rig::{
     Case, always, assert_no_mistakes, chain, kernels_run, nodes, recorder, replay, set_duration,
@@ -114,6 +114,24 @@ fn a_twin_is_launched_only_where_the_last_launch_was() {
     }
     let ledger = case.ledger();
     assert_eq!(ledger.launched, 21, "{ledger:?}");
+    assert_no_mistakes();
+}
+
+/// It cannot be taken back, and nothing else is left.
+#[test]
+fn a_launch_that_fails_on_another_stream_leaves_its_wait() {
+    let case = Case::new();
+    case.replay();
+    fail_some("cuGraphLaunch", Status::ERROR_NOT_SUPPORTED, 0, 1);
+    let failed = replay(&case.recorder, &case.twin, case.other);
+    assert_eq!(failed, Err(Status::ERROR_NOT_SUPPORTED));
+    let ends_ns = [case.other, case.app.stream].map(|stream| {
+        assert_eq!(cu!("cuStreamSynchronize", stream => u64), Status::SUCCESS);
+        control::now_ns()
+    });
+    assert_eq!(ends_ns[0], ends_ns[1], "behind the twin");
+    assert_eq!((case.ledger().launched, case.ledger().waits), (1, 1));
+    assert_eq!(case.twin.state(), TwinState::Ready);
     assert_no_mistakes();
 }
 
