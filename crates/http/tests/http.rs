@@ -10,7 +10,7 @@ use metrale_telemetry::{Snapshot, Telemetry};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Pages of a telemetry with a step.
@@ -190,6 +190,15 @@ impl RecorderSource for Recorder {
     }
 }
 
+/// Pages of a telemetry with a recorder.
+fn of_a_recorder() -> (Arc<Recorder>, Pages) {
+    let recorder = Arc::new(Recorder::default());
+    let source: Arc<dyn RecorderSource> = recorder.clone();
+    let telemetry: &'static Telemetry = Telemetry::new().leak();
+    telemetry.attach(Arc::downgrade(&source)).expect("the first");
+    (recorder, Pages::new([telemetry]))
+}
+
 /// By a server that has no cap on connections of its own.
 fn serve_by_axum(router: axum::Router) -> SocketAddr {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
@@ -207,11 +216,8 @@ fn serve_by_axum(router: axum::Router) -> SocketAddr {
 
 #[test]
 fn one_request_too_many_waits_for_its_turn() {
-    let recorder = Arc::new(Recorder::default());
-    let source: Arc<dyn RecorderSource> = recorder.clone();
-    let telemetry: &'static Telemetry = Telemetry::new().leak();
-    telemetry.attach(Weak::clone(&Arc::downgrade(&source))).expect("the first");
-    let address = serve_by_axum(Pages::new([telemetry]).router());
+    let (recorder, pages) = of_a_recorder();
+    let address = serve_by_axum(pages.router());
     let send = |path: &str| {
         let mut stream = TcpStream::connect(address).expect("connected");
         let request = format!("GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n");
@@ -242,11 +248,8 @@ fn one_request_too_many_waits_for_its_turn() {
 
 #[test]
 fn readers_wait_for_ten_seconds_hold_up_nobody_and_share_a_snapshot() {
-    let recorder = Arc::new(Recorder::default());
-    let source: Arc<dyn RecorderSource> = recorder.clone();
-    let telemetry: &'static Telemetry = Telemetry::new().leak();
-    telemetry.attach(Weak::clone(&Arc::downgrade(&source))).expect("the first");
-    let address = serve(Pages::new([telemetry]).router());
+    let (recorder, pages) = of_a_recorder();
+    let address = serve(pages.router());
 
     let held = recorder.held.lock().expect("free");
     let began = Instant::now();
