@@ -26,7 +26,7 @@ const STEPS: &[Step] = &[
     ("test", || test::run(&[])),
     ("python", || python::run(&[])),
     ("outside", outside::run),
-    ("differential", || differential::run(&[])),
+    ("differential", differential::run),
     ("loom", || loom::run(&[])),
     ("gates", bench::gates::run),
     ("gpu-bench", gpu_bench::smoke),

@@ -6,7 +6,7 @@ use std::{ffi::OsString, process::Command};
 
 use crate::{
     cargo,
-    error::{Context, Error, Result, failed},
+    error::{Error, Result},
     program, sim,
 };
 
@@ -26,12 +26,7 @@ pub(crate) fn run(args: &[OsString]) -> Result<()> {
     let words: Vec<_> = args.iter().map(|arg| arg.to_string_lossy()).collect();
     let words = words.join(" ");
     println!("$ demo {words}");
-    let mut command = command(args)?;
-    let status = command.status().context(|| format!("run demo {words}"))?;
-    match status.success() {
-        true => Ok(()),
-        false => failed(format!("`demo {words}` ended with {status}")),
-    }
+    program::run(command(args)?, &format!("`demo {words}`"))
 }
 
 /// Becomes the replay binary.

@@ -2,14 +2,30 @@
 //! Random sequences of an application's calls, with and without the recorder.
 //! What ran, and a sequence that differs as small as it gets, is printed.
 
-use std::ffi::OsString;
+use std::{ffi::OsString, process::Command};
 
-use xshell::cmd;
+use crate::{
+    cargo,
+    error::{Error, Result},
+    program,
+};
 
-use crate::{cargo, error::Result};
+const PACKAGE: &str = "metrale-differential";
 
-/// Runs the binary; `args` are its.
-pub(crate) fn run(args: &[OsString]) -> Result<()> {
-    let sh = cargo::shell()?;
-    Ok(cmd!(sh, "cargo run --quiet --package metrale-differential -- {args...}").run()?)
+/// The binary, built, with `args`.
+fn command(args: &[OsString]) -> Result<Command> {
+    let artifacts = cargo::build(&["build", "--package", PACKAGE], &[])?;
+    let mut command = Command::new(cargo::binary(&artifacts, PACKAGE)?);
+    command.args(args);
+    Ok(command)
+}
+
+/// Runs the binary as CI does.
+pub(crate) fn run() -> Result<()> {
+    program::run(command(&[])?, PACKAGE)
+}
+
+/// Becomes the binary.
+pub(crate) fn exec(args: &[OsString]) -> Error {
+    program::exec(command(args))
 }

@@ -25,9 +25,6 @@ pub(crate) enum Error {
     /// The public API cannot be read from rustdoc's output.
     #[error("rustdoc's JSON: {0}")]
     Rustdoc(#[from] public_api::Error),
-    /// A gate or a benchmark failed, or left what cannot be read.
-    #[error("{0}")]
-    Bench(String),
     /// The task did not come to what it should have.
     #[error("{0}")]
     Failed(String),

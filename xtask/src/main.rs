@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The workspace's tasks: `cargo xtask <task>`; `--help` lists them.
 //!
-//! Exit codes: 0 done, 1 a task failed, 2 the command line was wrong. `demo`
-//! becomes the replay binary and `gpu-bench` its own, so their exit codes are
-//! those binaries'.
+//! Exit codes: 0 done, 1 a task failed, 2 the command line was wrong. `demo`,
+//! `gpu-bench` and `differential` become their binaries, whose exit codes are theirs.
 
 mod api;
 mod bench;
@@ -59,7 +58,7 @@ fn run(cmd: XtaskCmd) -> Result<()> {
         XtaskCmd::Loom(flags) if flags.weaken => mistakes::weaken(&flags.args),
         XtaskCmd::Loom(flags) => loom::run(&flags.args),
         XtaskCmd::Differential(flags) if flags.mistakes => mistakes::of_twins(),
-        XtaskCmd::Differential(flags) => differential::run(&flags.args),
+        XtaskCmd::Differential(flags) => Err(differential::exec(&flags.args)),
         XtaskCmd::Tidy(_) => tidy::run(),
         XtaskCmd::Api(flags) => api::run(flags.write),
         XtaskCmd::Python(flags) => python::run(&flags.args),

@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result, failed};
 
 /// Whether the program runs with these arguments, which ask for its version.
 pub(crate) fn runs(program: &str, args: &[&str]) -> bool {
@@ -19,6 +19,15 @@ pub(crate) fn runs(program: &str, args: &[&str]) -> bool {
 /// Whether what is missing here fails, and is not skipped.
 pub(crate) fn is_ci() -> bool {
     std::env::var_os("CI").is_some_and(|ci| ci == "true")
+}
+
+/// Runs the program to its end, which must be a good one.
+pub(crate) fn run(mut command: Command, what: &str) -> Result<()> {
+    let status = command.status().context(|| format!("run {what}"))?;
+    match status.success() {
+        true => Ok(()),
+        false => failed(format!("{what} ended with {status}")),
+    }
 }
 
 /// Becomes the program, in the caller's folder: its exit code, its signals and

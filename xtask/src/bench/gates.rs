@@ -67,14 +67,14 @@ pub(crate) fn run() -> Result<()> {
     let path = cargo::root().join(LIMITS);
     let text = fs::read_to_string(&path).context(|| format!("read {}", path.display()))?;
     let limits: Limits = toml::from_str(&text)
-        .map_err(|problem| Error::Bench(format!("{LIMITS}: {}", problem.message())))?;
+        .map_err(|problem| Error::Failed(format!("{LIMITS}: {}", problem.message())))?;
 
     let build = ["build", "--release", "--package", PACKAGE, "--bin", PACKAGE];
     let artifacts = cargo::build(&build, &[])?;
     let binary = cargo::binary(&artifacts, PACKAGE)?;
 
     let list: List = serde_json::from_str(&output(Command::new(&binary).arg("list"))?)
-        .map_err(|problem| Error::Bench(format!("{PACKAGE} list: {problem}")))?;
+        .map_err(|problem| Error::Failed(format!("{PACKAGE} list: {problem}")))?;
     let mut problems = check_calls(&list.calls, &limits.driver_calls);
     println!("driver calls: {} workloads counted", list.calls.len());
     if program::runs("valgrind", &["--version"]) {
@@ -95,7 +95,7 @@ pub(crate) fn run() -> Result<()> {
     } else {
         problems.iter().for_each(|problem| println!("{problem}"));
         let count = problems.len();
-        Err(Error::Bench(format!("{count} gate(s) failed, listed above")))
+        Err(Error::Failed(format!("{count} gate(s) failed, listed above")))
     }
 }
 
@@ -107,7 +107,7 @@ fn output(command: &mut Command) -> Result<String> {
         Ok(String::from_utf8_lossy(&out.stdout).into_owned())
     } else {
         let said = String::from_utf8_lossy(&out.stderr);
-        Err(Error::Bench(format!("{asked} ended with {}: {said}", out.status)))
+        Err(Error::Failed(format!("{asked} ended with {}: {said}", out.status)))
     }
 }
 
@@ -132,7 +132,7 @@ fn count_paths(binary: &Path, paths: &[HotPath]) -> Result<Counts> {
         let mut command = Command::new(binary);
         command.args(["path", name, &n.to_string()]);
         let total = total(&profile(&[], &command)?);
-        total.ok_or_else(|| Error::Bench(format!("no total in the profile of {name}")))
+        total.ok_or_else(|| Error::Failed(format!("no total in the profile of {name}")))
     };
     let every_other = |first: usize| -> Result<Counts> {
         let half = paths.iter().skip(first).step_by(2);
@@ -147,15 +147,15 @@ fn count_paths(binary: &Path, paths: &[HotPath]) -> Result<Counts> {
         (every_other(0), other.join())
     });
     let mut counts =
-        theirs.map_err(|_| Error::Bench("a counting thread panicked".to_owned()))??;
+        theirs.map_err(|_| Error::Failed("a counting thread panicked".to_owned()))??;
     counts.extend(mine?);
     if counts.len() < paths.len() {
-        return Err(Error::Bench("two paths have one name".to_owned()));
+        return Err(Error::Failed("two paths have one name".to_owned()));
     }
     for HotPath { name, minus, .. } in paths {
         if let Some(minus) = minus {
             let less = counts.get(minus).copied();
-            let less = less.ok_or_else(|| Error::Bench(format!("{minus} is no path")))?;
+            let less = less.ok_or_else(|| Error::Failed(format!("{minus} is no path")))?;
             *counts.entry(name.clone()).or_default() -= less;
         }
     }

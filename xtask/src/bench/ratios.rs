@@ -87,7 +87,7 @@ impl Medians {
             let id = ["group_id", "value_str", "function_id"];
             let id = id.map(|name| about[name].as_str().unwrap_or_default().to_owned());
             let median = json(folder.join("estimates.json"))?["median"]["point_estimate"].as_f64();
-            let none = || Error::Bench(format!("no median in {}", folder.display()));
+            let none = || Error::Failed(format!("no median in {}", folder.display()));
             self.0.insert(id, median.ok_or_else(none)?);
         }
         Ok(())
@@ -97,7 +97,7 @@ impl Medians {
 fn json(path: PathBuf) -> Result<Value> {
     let text = fs::read_to_string(&path).context(|| format!("read {}", path.display()))?;
     serde_json::from_str(&text)
-        .map_err(|problem| Error::Bench(format!("{}: {problem}", path.display())))
+        .map_err(|problem| Error::Failed(format!("{}: {problem}", path.display())))
 }
 
 /// Runs the benchmarks that `filter` selects.
@@ -118,7 +118,7 @@ fn measure(which: &[&str], filter: Option<&OsStr>) -> Result<Medians> {
     let out = run.env("CRITERION_HOME", home.path()).quiet().ignore_status().output()?;
     if !out.status.success() {
         eprint!("{}", String::from_utf8_lossy(&out.stderr));
-        return Err(Error::Bench(format!("the benchmarks ended with {}", out.status)));
+        return Err(Error::Failed(format!("the benchmarks ended with {}", out.status)));
     }
     let mut medians = Medians::default();
     medians.read(home.path())?;
