@@ -203,7 +203,7 @@ pub(crate) fn forget(mut world: MutexGuard<'_, World>) -> MutexGuard<'_, World> 
         world.host.calls.retain(|call| call.has_begun);
         world.host.waits.clear();
         CHANGED.notify_all();
-        if world.host.calls.is_empty() || Thread::is_in_callback() {
+        if world.host.calls.is_empty() || Thread::current(world.epoch).is_in_callback {
             return world;
         }
         world = pause(world, None);

@@ -23,7 +23,6 @@ struct Local {
     id: Cell<u64>,
     epoch: Cell<u64>,
     mode: Cell<u32>,
-    /// Whether it runs a function of the host for the driver.
     is_in_callback: Cell<bool>,
     depth: Cell<usize>,
     stack: [Cell<u64>; STACK],
@@ -49,6 +48,8 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 pub(crate) struct Thread {
     /// Unique in the process, from 1, in the order of threads' first calls.
     pub(crate) id: u64,
+    /// It runs a function of the host for the driver.
+    pub(crate) is_in_callback: bool,
 }
 
 impl Thread {
@@ -60,7 +61,7 @@ impl Thread {
                 local.mode.set(GLOBAL);
                 local.depth.set(0);
             }
-            Self { id: id_of(local) }
+            Self { id: id_of(local), is_in_callback: local.is_in_callback.get() }
         })
     }
 
@@ -74,10 +75,6 @@ impl Thread {
         let outer = LOCAL.with(|local| local.is_in_callback.replace(true));
         callback();
         LOCAL.with(|local| local.is_in_callback.set(outer));
-    }
-
-    pub(crate) fn is_in_callback() -> bool {
-        LOCAL.with(|local| local.is_in_callback.get())
     }
 
     pub(crate) fn mode(self) -> u32 {

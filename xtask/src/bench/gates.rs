@@ -23,7 +23,7 @@ use serde::Deserialize;
 use super::{PACKAGE, share};
 use crate::{
     cargo,
-    error::{Context, Error, Result},
+    error::{Context, Error, Result, failed},
     program,
 };
 
@@ -95,7 +95,7 @@ pub(crate) fn run() -> Result<()> {
     } else {
         problems.iter().for_each(|problem| println!("{problem}"));
         let count = problems.len();
-        Err(Error::Failed(format!("{count} gate(s) failed, listed above")))
+        failed(format!("{count} gate(s) failed, listed above"))
     }
 }
 
@@ -107,7 +107,7 @@ fn output(command: &mut Command) -> Result<String> {
         Ok(String::from_utf8_lossy(&out.stdout).into_owned())
     } else {
         let said = String::from_utf8_lossy(&out.stderr);
-        Err(Error::Failed(format!("{asked} ended with {}: {said}", out.status)))
+        failed(format!("{asked} ended with {}: {said}", out.status))
     }
 }
 
@@ -150,7 +150,7 @@ fn count_paths(binary: &Path, paths: &[HotPath]) -> Result<Counts> {
         theirs.map_err(|_| Error::Failed("a counting thread panicked".to_owned()))??;
     counts.extend(mine?);
     if counts.len() < paths.len() {
-        return Err(Error::Failed("two paths have one name".to_owned()));
+        return failed("two paths have one name");
     }
     for HotPath { name, minus, .. } in paths {
         if let Some(minus) = minus {

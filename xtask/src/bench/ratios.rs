@@ -17,7 +17,7 @@ use xshell::cmd;
 use super::PACKAGE;
 use crate::{
     cargo,
-    error::{Context, Error, Result},
+    error::{Context, Error, Result, failed},
 };
 
 const OURS: &str = "metrale";
@@ -118,7 +118,7 @@ fn measure(which: &[&str], filter: Option<&OsStr>) -> Result<Medians> {
     let out = run.env("CRITERION_HOME", home.path()).quiet().ignore_status().output()?;
     if !out.status.success() {
         eprint!("{}", String::from_utf8_lossy(&out.stderr));
-        return Err(Error::Failed(format!("the benchmarks ended with {}", out.status)));
+        return failed(format!("the benchmarks ended with {}", out.status));
     }
     let mut medians = Medians::default();
     medians.read(home.path())?;

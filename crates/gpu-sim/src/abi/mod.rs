@@ -136,7 +136,7 @@ fn guarded(
     let delay = world.faults.delays.take(symbol, thread.id).unwrap_or(0);
     world.clock.advance(cost.saturating_add(delay));
     let fault = world.faults.statuses.take(symbol, thread.id);
-    let status = if Thread::is_in_callback() {
+    let status = if thread.is_in_callback {
         Status::ERROR_NOT_PERMITTED
     } else if world.config.stub {
         Status::ERROR_STUB_LIBRARY
